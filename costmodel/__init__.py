@@ -1,0 +1,3 @@
+"""costmodel: is the KV copy cheaper than the interference it replaces?"""
+
+from __future__ import annotations

@@ -1,0 +1,48 @@
+"""Errors a user can act on: each names where, what was found, what was expected and the nearest match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class CostmodelError(Exception):
+    """Base of every error raised on purpose by this package."""
+
+
+class InputError(CostmodelError):
+    """Bad usage or bad data (exit code 2). ``problems`` holds every problem found, not only the first."""
+
+    def __init__(self, problems: str | Iterable[str], *, where: str | None = None) -> None:
+        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
+        self.where = where
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        """Return the message: one line for one problem, a list under the file's name for several."""
+        prefix = f"{self.where}: " if self.where else ""
+        if len(self.problems) == 1:
+            return prefix + self.problems[0]
+        lines = "".join(f"\n  - {problem}" for problem in self.problems)
+        return f"{prefix}{len(self.problems)} problems:{lines}"
+
+
+class NoAnswerError(CostmodelError):
+    """The question is well posed but has no answer (exit code 1): nothing fits, nothing is stable."""
+
+
+def nearest(text: str, known: Iterable[str]) -> str | None:
+    """Return the known name closest to ``text``, or None when nothing is close."""
+    names = list(known)
+    folded = {name.lower(): name for name in names}
+    match = get_close_matches(text.lower(), folded, n=1, cutoff=0.4)
+    return folded[match[0]] if match else None
+
+
+def unknown(kind: str, text: str, known: Iterable[str], *, remedy: str | None = None) -> str:
+    """Return the sentence for an unknown name: what it was, the nearest match, how to see or pass others."""
+    names = sorted(known)
+    match = nearest(text, names)
+    hint = f"; did you mean {match!r}?" if match else ""
+    cure = f" {remedy}" if remedy else ""
+    return f"unknown {kind} {text!r}{hint}{cure}"

@@ -1,0 +1,265 @@
+"""Closed form: stability and mean delays of a strategy, at once.
+
+Queues are M/G/c with the Allen-Cunneen correction for the variation of gaps; decode batches are a fixed
+point (:mod:`.stations`). It answers with means only, and refuses load that varies over time: the variation
+of gaps does not describe it. Percentiles come from an evaluation request by request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..deployment import Deployment
+from ..instance import InstanceKind
+from ..memory import KvPool
+from ..step import StepTimes
+from ..strategies import Role, RuleKind, Schedule, Strategy
+from ..workload import Workload
+from .ideal import Ideal
+from .instances import Cap, largest_chunk
+from .prompts import PromptTimes, moments
+from .stations import Offered, Station, mixed_station, queue_wait, whole_station
+
+
+@dataclass(frozen=True)
+class PoolLoad:
+    """Work offered to a pool over its capacity; at 1 or more it is unstable."""
+
+    role: str
+    utilisation: float
+    instances: int
+
+    @property
+    def missing_instances(self) -> float:
+        """Instances that the pool lacks to be just stable."""
+        return max(0.0, (self.utilisation - 1) * self.instances)
+
+
+@dataclass(frozen=True)
+class Means:
+    """Mean seconds a request by account of the ledger, TTFT, TPOT and the state they hold at.
+
+    None stands where the load has no closed form or no steady state; ``reason`` says which. ``batch`` is
+    that of a decoding instance, ``prefill_wait_s`` the wait before remote prefill, ``local_share`` the
+    share of prompts that run where they decode.
+    """
+
+    strategy: str
+    loads: tuple[PoolLoad, ...]
+    ideal_s: float
+    local_share: float
+    accounts: dict[str, float] | None = None
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    batch: float | None = None
+    prefill_wait_s: float | None = None
+    reason: str | None = None
+
+    @property
+    def utilisation(self) -> float:
+        """Of the busiest pool."""
+        return max(load.utilisation for load in self.loads)
+
+    @property
+    def stable(self) -> bool:
+        """True where every pool has capacity to spare."""
+        return self.utilisation < 1
+
+    @property
+    def delay_s(self) -> float | None:
+        """Mean of E2E - ideal."""
+        return None if self.accounts is None else sum(self.accounts.values())
+
+
+@dataclass(frozen=True)
+class _Remote:
+    """The prefill pool and the copies: offered work over capacity, and means over the remote requests."""
+
+    utilisation: float = 0.0
+    wait: float = 0.0
+    service: float = 0.0
+    link_utilisation: float = 0.0
+    link: float = 0.0
+    copy: float = 0.0
+
+
+class ClosedForm:
+    """Means of strategies over one deployment and workload. Step times may carry perturbed factors."""
+
+    def __init__(
+        self, deployment: Deployment, workload: Workload, times: dict[InstanceKind, StepTimes], points: int = 24
+    ) -> None:
+        self.deployment, self.workload, self.times = deployment, workload, times
+        self.requests = workload.typical(points)
+        self.ones = [1.0] * len(self.requests)
+        self.rate, self.scv = workload.rate, workload.arrivals.cv**2
+        ideal = Ideal(list(times.values()))
+        pairs = [ideal.of(r) for r in self.requests]
+        self.ideals = [prefill for prefill, _ in pairs]
+        self.ideal_prefill = self._mean(self.ideals)
+        self.ideal_decode = self._mean([decode for _, decode in pairs])
+        gaps = [r.output_tokens - 1 for r in self.requests]
+        self.gaps = sum(gaps) / len(gaps)
+        weighted = sum(g * (r.isl + r.output_tokens / 2) for g, r in zip(gaps, self.requests))
+        self.context = weighted / sum(gaps) if self.gaps else self._mean([r.isl for r in self.requests])
+        self.held = self._mean([r.isl + r.output_tokens for r in self.requests])
+        self.prompts = {kind: PromptTimes(times[kind], self.requests) for kind in times}
+
+    def means(self, strategy: Strategy) -> Means:
+        """Return the means of a strategy; without accounts where it is unstable or the load is bursty."""
+        return self._pooled(strategy) if strategy.pooled else self._split(strategy)
+
+    def _mean(self, values: list[float] | list[int]) -> float:
+        return sum(values) / len(values)
+
+    def _offered(self, pool: KvPool, count: int, prompts: float, weights: list[float]) -> Offered:
+        most = max(1.0, min(pool.sequences(self.held), float(self.deployment.settings.max_seqs)))
+        tokens = self.rate * self.gaps / count
+        return Offered(count, prompts, self.scv, weights, tokens, self.context, most)
+
+    def _chunk(self, batch: float) -> int:
+        """Prefill tokens of a step under the token budget; coarse, so that few chunk sizes occur."""
+        return max(1, self.deployment.settings.token_budget - 32 * round(batch / 32))
+
+    # --- strategies ----------------------------------------------------------------------------------
+
+    def _pooled(self, strategy: Strategy) -> Means:
+        members = self.deployment.pool(Role.SHARED)
+        stations = []
+        for kind, pool in dict(members).items():
+            offered = self._offered(pool, len(members), self.rate, self.ones)
+            times, prompts = self.times[kind], self.prompts[kind]
+            if strategy.pools[0].schedule is Schedule.WHOLE:
+                station = whole_station(times, prompts, offered)
+            else:
+                station = mixed_station(times, prompts, offered, self._chunk)
+            share = sum(k is kind for k, _ in members) / len(members)
+            stations.append((share, station))
+        worst = max(station.utilisation for _, station in stations)
+        load = PoolLoad(Role.SHARED.value, worst, len(members))
+        mean = Station(*(sum(share * s[i] for share, s in stations) for i in range(len(Station._fields))))
+        return self._answer(strategy, (load,), mean, _Remote(), self.ones)
+
+    def _split(self, strategy: Strategy) -> Means:
+        deployment = self.deployment
+        kind, nodes = deployment.decode, deployment.topology.decode
+        times, prompts = self.times[kind], self.prompts[kind]
+        local = [0.0] * len(self.requests)
+        remote = self._remote(local)
+        kairos = strategy.rule is not None and strategy.rule.kind is not RuleKind.THRESHOLD
+
+        def station(shares: list[float], chunk: int | None) -> Station:
+            prompt_rate = self.rate * self._mean(shares)
+            offered = self._offered(deployment.decode_pool, nodes, prompt_rate, shares)
+            size = self._chunk if chunk is None else lambda _: chunk
+            return mixed_station(times, prompts, offered, size, queues=not kairos)
+
+        decode = station(local, None)
+        if strategy.rule is not None:
+            for _ in range(8):  # routing, queue and batch depend on each other
+                chunk = self._safe_chunk(strategy, decode) if kairos else None
+                local = self._routed(strategy, decode, remote.wait, chunk, local)
+                remote, decode = self._remote(local), station(local, chunk)
+        loads = (
+            PoolLoad(Role.PREFILL.value, remote.utilisation, deployment.topology.prefill),
+            PoolLoad(Role.DECODE.value, decode.utilisation, nodes),
+            PoolLoad("link", remote.link_utilisation, min(nodes, deployment.topology.prefill)),
+        )
+        return self._answer(strategy, loads, decode, remote, local)
+
+    def _remote(self, local: list[float]) -> _Remote:
+        """Return the prefill pool and the link when shares ``local`` of the typical prompts stay away."""
+        deployment, path = self.deployment, self.deployment.path
+        away = [1 - share for share in local]
+        rate = self.rate * self._mean(away)
+        if rate <= 0:
+            return _Remote()
+        prompts = self.prompts[deployment.prefill]
+        service = moments(prompts.alone, away)
+        servers = deployment.topology.prefill
+        lanes = min(servers, deployment.topology.decode)
+        sizes = [r.uncached_tokens for r in self.requests]
+        wire = moments([path.wire_s(n) for n in sizes], away)
+        exposed = [path.control_s + path.exposed_s(n, t) for n, t in zip(sizes, prompts.alone)]
+        use, link_use = rate * service.mean / servers, rate * wire.mean / lanes
+        wait = queue_wait(rate, service, servers, self.scv) if use < 1 else 0.0
+        link = queue_wait(rate, wire, lanes, 1.0) if link_use < 1 else 0.0
+        return _Remote(use, wait, service.mean, link_use, link, moments(exposed, away).mean)
+
+    # --- routing at the mean state -------------------------------------------------------------------
+
+    def _safe_chunk(self, strategy: Strategy, decode: Station) -> int | None:
+        """Largest chunk that keeps a mixed step within the rule's cap at the mean batch; None: no chunk."""
+        rule = strategy.rule
+        assert rule is not None
+        limit = self.workload.slo.tpot_s
+        cap = Cap(rule.beta * limit if limit is not None else None, rule.candidates)
+        prompt = round(self._mean([r.uncached_tokens for r in self.requests]))
+        batch = round(decode.batch)
+        budget = self.deployment.settings.token_budget
+        times = self.times[self.deployment.decode]
+        return largest_chunk(times, cap, prompt, prompt // 2, batch, round(batch * self.context), budget)
+
+    def _routed(
+        self, strategy: Strategy, decode: Station, wait: float, chunk: int | None, before: list[float]
+    ) -> list[float]:
+        """Return the share of each typical prompt that the rule keeps local at the mean state."""
+        rule, deployment = strategy.rule, self.deployment
+        assert rule is not None
+        if rule.kind is RuleKind.THRESHOLD:
+            return [float(r.uncached_tokens < rule.threshold) for r in self.requests]
+        if chunk is None:
+            return [0.0] * len(before)
+        own = self.prompts[deployment.decode].in_chunks(chunk, decode.batch, self.context).alone
+        slo, path = self.workload.slo.ttft_s, deployment.path
+        wanted = []
+        for request, here, alone in zip(self.requests, own, self.prompts[deployment.prefill].alone):
+            there = wait + alone
+            if rule.kind is RuleKind.KAIROS:
+                there += path.control_s + path.exposed_s(request.uncached_tokens, alone)
+            wanted.append(float(here <= rule.alpha * there and (slo is None or here <= slo)))
+        # One slot a node: while it is taken, a prompt goes to the prefill pool (Erlang loss of one server).
+        load = self.rate * self._mean([w * t for w, t in zip(wanted, own)]) / deployment.topology.decode
+        return [(b + w / (1 + load)) / 2 for b, w in zip(before, wanted)]
+
+    # --- answers -------------------------------------------------------------------------------------
+
+    def _answer(
+        self,
+        strategy: Strategy,
+        loads: tuple[PoolLoad, ...],
+        station: Station,
+        remote: _Remote,
+        local: list[float],
+    ) -> Means:
+        here = self._mean(local)
+        ideal = self.ideal_prefill + self.ideal_decode
+        worst = max(loads, key=lambda load: load.utilisation)
+        if worst.utilisation >= 1:
+            reason = f"the {worst.role} pool is offered {worst.utilisation:.2f} times its capacity"
+            return Means(strategy.name, loads, ideal, here, reason=reason)
+        if self.workload.bursty:
+            reason = "the load varies over time: means and the variation of gaps do not describe it"
+            return Means(strategy.name, loads, ideal, here, reason=reason)
+        away = 1 - here
+        first = self.deployment.settings.first_token
+        boundary = min(1.0, station.batch) * station.step / 2
+        again = station.step if first == "recompute" else 0.0
+        accounts = {
+            "queue": away * remote.wait + here * station.wait,
+            "admission": away * boundary,
+            "load": 0.0,
+            "stretch": away * remote.service + here * station.service - self.ideal_prefill,
+            "link": away * remote.link,
+            "handover": away * (remote.copy + again),
+            "stalls": self.gaps * (station.gap - station.step),
+            "gathering": self.gaps * station.step - self.ideal_decode,
+            "recompute": 0.0,
+        }
+        hand = accounts["admission"] + accounts["link"] + accounts["handover"]
+        ttft = self.ideal_prefill + accounts["queue"] + accounts["stretch"]
+        late = hand if first == "prefill" else 0.0
+        tpot = station.gap + late / self.gaps if self.gaps else None
+        return Means(
+            strategy.name, loads, ideal, here, accounts, ttft + hand - late, tpot, station.batch, remote.wait
+        )

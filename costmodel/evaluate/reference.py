@@ -1,0 +1,250 @@
+"""The reference evaluator: token by token, exact and slow.
+
+It interprets a :class:`~costmodel.strategies.Strategy` over a deployment, request by request and step by
+step. Later evaluators must agree with it; they share nothing with it but step times.
+
+Order of events: everything that happens at one instant (steps that end, copies that end, arrivals) happens
+before the steps that begin at it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from ..deployment import Deployment
+from ..errors import NoAnswerError
+from ..instance import InstanceKind
+from ..step import StepTimes
+from ..strategies import Role, RuleKind, Schedule, Strategy
+from ..workload import Request, Slo
+from .ideal import Ideal
+from .instances import Cap, Instance, Prompt, Sequence_
+from .routing import Router
+from .timeline import PoolUse, Record, Run
+
+_STEP_END, _COPIED, _ARRIVAL = 0, 1, 2
+
+
+def step_times(deployment: Deployment) -> dict[InstanceKind, StepTimes]:
+    """Return the step times of each instance kind of a deployment, to be shared by evaluations."""
+    return {kind: StepTimes(kind) for kind in {deployment.prefill, deployment.decode}}
+
+
+class Reference:
+    """One evaluation: the instances of a strategy's pools, a router and the queue of events."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        deployment: Deployment,
+        slo: Slo,
+        times: dict[InstanceKind, StepTimes] | None = None,
+        ideal: Ideal | None = None,
+    ) -> None:
+        self.strategy = strategy
+        self.deployment = deployment
+        self.first_token = deployment.settings.first_token
+        self.times = times or step_times(deployment)
+        self.ideal = ideal or Ideal(list(self.times.values()))
+        cap = _cap(strategy, slo)
+        self.pools: dict[Role, list[Instance]] = {
+            spec.role: [
+                Instance(kind, self.times[kind], pool, spec.schedule, deployment.settings, cap)
+                for kind, pool in deployment.pool(spec.role)
+            ]
+            for spec in strategy.pools
+        }
+        self.router = Router(strategy, self.pools, deployment, slo)
+        self.events: list[tuple[float, int, int, object]] = []
+        self.order = 0
+
+    def run(self, requests: Sequence[Request]) -> Run:
+        """Evaluate requests in order of arrival until all have finished, and return their records.
+
+        Raises NoAnswerError for a request whose KV can never fit an instance.
+        """
+        records = []
+        for request in requests:
+            self._check_fits(request)
+            prefill, decode = self.ideal.of(request)
+            record = Record(request, ideal_prefill=prefill, ideal_decode=decode)
+            records.append(record)
+            self._push(request.arrival_s, _ARRIVAL, record)
+        while self.events:
+            self._instant()
+        span = max((r.end for r in records if r.finished), default=0.0)
+        return Run(self.strategy.name, records, self._uses(span), span)
+
+    def _check_fits(self, request: Request) -> None:
+        for instances in self.pools.values():
+            for inst in instances:
+                tokens = request.isl if inst.schedule is Schedule.WHOLE and not self.strategy.pooled else (
+                    request.isl + request.output_tokens
+                )
+                need = inst.pool.held_bytes(tokens)
+                if need > inst.pool.pool_bytes:
+                    raise NoAnswerError(
+                        f"a request of {request.isl} prompt and {request.output_tokens} output tokens needs "
+                        f"{need:.0f} bytes of KV a GPU, {need - inst.pool.pool_bytes:.0f} more than the whole "
+                        f"pool of {inst.kind.label()}"
+                    )
+
+    def _push(self, time: float, what: int, payload: object) -> None:
+        heapq.heappush(self.events, (time, what, self.order, payload))
+        self.order += 1
+
+    def _instant(self) -> None:
+        """Handle everything that happens at the next instant, then begin steps."""
+        now = self.events[0][0]
+        touched: list[Instance] = []
+        while self.events and self.events[0][0] == now:
+            _, what, _, payload = heapq.heappop(self.events)
+            if what == _STEP_END:
+                assert isinstance(payload, Instance)
+                touched += self._end_step(payload, now)
+            elif what == _COPIED:
+                assert isinstance(payload, tuple)
+                touched += self._copied(*payload, now)
+            else:
+                assert isinstance(payload, Record)
+                touched.append(self._arrive(payload, now))
+        for inst in dict.fromkeys(touched):
+            if not inst.busy:
+                self._begin_step(inst, now)
+
+    def _arrive(self, record: Record, now: float) -> Instance:
+        inst, route = self.router.place(record.request, now)
+        record.route = "remote" if route.copies else "local"
+        inst.waiting.append(Prompt(record, inst, route.copies))
+        inst.pending_tokens += record.request.uncached_tokens
+        return inst
+
+    # --- steps ---------------------------------------------------------------------------------------
+
+    def _begin_step(self, inst: Instance, now: float) -> None:
+        self._seat_copied(inst, now)
+        length = inst.begin(now)
+        if length is not None:
+            self._push(now + length, _STEP_END, inst)
+
+    def _seat_copied(self, inst: Instance, now: float) -> None:
+        """Admit requests whose copy has ended, at this step boundary."""
+        for record in inst.copied:
+            record.d0 = now
+            record.seating += now - record.copied
+            record.held_byte_s += (now - record.reserved) * inst.held_by(record.request.isl)
+            again = self.first_token == "recompute"
+            if self.first_token == "decode":
+                record.first = now
+            if record.request.output_tokens == 1 and not again:
+                self._finish(inst, record, now)
+                continue
+            inst.join(Sequence_(record, again))
+        inst.copied.clear()
+        self._reserve(inst, now)
+
+    def _end_step(self, inst: Instance, now: float) -> list[Instance]:
+        """Account a step that ends: decodes first, then prompts; return the instances to look at."""
+        done, prompts = inst.end(now)
+        for record in done:
+            self._finish(inst, record, now)
+        touched = [inst]
+        for prompt in prompts:
+            touched += self._prefilled(prompt, now)
+        self._reserve(inst, now)
+        return touched
+
+    def _finish(self, inst: Instance, record: Record, now: float) -> None:
+        record.end = now
+        record.gathering -= record.ideal_decode
+        inst.release(record, record.request.isl + record.request.output_tokens)
+
+    # --- hand-over -----------------------------------------------------------------------------------
+
+    def _prefilled(self, prompt: Prompt, now: float) -> list[Instance]:
+        """A prompt is complete: it starts to decode here, or queues for memory on a decode instance."""
+        record, inst = prompt.record, prompt.instance
+        record.p1 = now
+        record.stretch = now - record.p0 - record.ideal_prefill
+        single = record.request.output_tokens == 1
+        if not prompt.copies:
+            record.first = now
+            if single:
+                self._finish(inst, record, now)
+            else:
+                inst.join(Sequence_(record, False))
+            return [inst]
+        if self.first_token == "prefill":
+            record.first = now
+            if single:
+                record.end = now
+                inst.release(record, record.request.isl)
+                return [inst]
+        target = self.router.decode_instance(record.request)
+        target.inbound.append((record, inst))
+        self._reserve(target, now)
+        return [inst]
+
+    def _reserve(self, target: Instance, now: float) -> None:
+        """Reserve memory for the requests that wait to be pulled, first come first served; start copies."""
+        while target.inbound:
+            record, source = target.inbound[0]
+            tokens = record.request.isl + record.request.output_tokens
+            if not target.fits(tokens):
+                return
+            target.inbound.popleft()
+            target.hold(tokens)
+            self._copy(record, source, target, now)
+
+    def _copy(self, record: Record, source: Instance, target: Instance, now: float) -> None:
+        path, tokens = self.deployment.path, record.request.uncached_tokens
+        wire = path.wire_s(tokens)
+        # Layers copied during prefill are hidden only if memory had been reserved by then.
+        hidden = wire - path.exposed_s(tokens, record.p1 - record.p0) if now == record.p1 else 0.0
+        start = max(now - hidden, source.link_free, target.link_free)
+        source.link_free = target.link_free = start + wire
+        record.reserved = now
+        record.seating += now - record.p1
+        record.link = start + hidden - now
+        record.handover = path.control_s + wire - hidden
+        record.copied = start + wire + path.control_s
+        self._push(record.copied, _COPIED, (record, source, target))
+
+    def _copied(self, record: Record, source: Instance, target: Instance, now: float) -> list[Instance]:
+        record.held_byte_s += (now - record.p1) * source.held_by(record.request.isl)
+        source.release(record, record.request.isl)
+        target.copied.append(record)
+        return [source, target]
+
+    def _uses(self, span: float) -> list[PoolUse]:
+        uses = []
+        for role, instances in self.pools.items():
+            use = PoolUse(role.value, len(instances), sum(i.kind.gpus for i in instances), span_s=span)
+            for inst in instances:
+                inst.add_use(use)
+            uses.append(use)
+        return uses
+
+
+def _cap(strategy: Strategy, slo: Slo) -> Cap | None:
+    """Return the limit that a Kairos rule puts on mixed steps; none without a TPOT SLO."""
+    rule = strategy.rule
+    if rule is None or rule.kind is RuleKind.THRESHOLD:
+        return None
+    return Cap(rule.beta * slo.tpot_s if slo.tpot_s is not None else None, rule.candidates)
+
+
+def evaluate(
+    strategy: Strategy,
+    deployment: Deployment,
+    requests: Sequence[Request],
+    slo: Slo,
+    times: dict[InstanceKind, StepTimes] | None = None,
+    ideal: Ideal | None = None,
+) -> Run:
+    """Evaluate requests (in order of arrival) under a strategy, token by token.
+
+    ``times`` and ``ideal`` may be shared between evaluations of one comparison.
+    """
+    return Reference(strategy, deployment, slo, times, ideal).run(requests)

@@ -1,0 +1,128 @@
+"""What an evaluator returns: each request's timestamps and ledger, each pool's use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..workload import Request
+
+#: Accounts of the ledger, in the order of a request's life; they add up to E2E - ideal.
+ACCOUNTS = ("queue", "admission", "load", "stretch", "link", "handover", "stalls", "gathering", "recompute")
+
+
+@dataclass(slots=True)
+class Record:
+    """One request's timestamps (seconds) and accounts (signed seconds), filled in as it runs.
+
+    ``p0``/``p1``: start of the step with its first, end of the step with its last prompt token. ``first``:
+    when the client sees token 1. ``d0``: start of its first decode step elsewhere. ``admission`` is the
+    wait before prefill, ``seating`` that on the decode side; the ledger adds them. ``inflicted``: stalls
+    that its prompt caused in others.
+    """
+
+    request: Request
+    route: str = ""
+    p0: float = 0.0
+    p1: float = 0.0
+    reserved: float = 0.0
+    copied: float = 0.0
+    d0: float = 0.0
+    first: float = 0.0
+    end: float = -1.0
+    ideal_prefill: float = 0.0
+    ideal_decode: float = 0.0
+    queue: float = 0.0
+    admission: float = 0.0
+    seating: float = 0.0
+    load: float = 0.0
+    stretch: float = 0.0
+    link: float = 0.0
+    handover: float = 0.0
+    stalls: float = 0.0
+    gathering: float = 0.0
+    recompute: float = 0.0
+    inflicted: float = 0.0
+    held_byte_s: float = 0.0
+
+    @property
+    def finished(self) -> bool:
+        """True once the last token is out."""
+        return self.end >= 0
+
+    @property
+    def ttft(self) -> float:
+        """Arrival to the first token that the client sees."""
+        return self.first - self.request.arrival_s
+
+    @property
+    def e2e(self) -> float:
+        """Arrival to the last token."""
+        return self.end - self.request.arrival_s
+
+    @property
+    def ideal(self) -> float:
+        """What the request takes alone, on the fastest instance kind, unchunked."""
+        return self.ideal_prefill + self.ideal_decode
+
+    @property
+    def delay(self) -> float:
+        """E2E - ideal."""
+        return self.e2e - self.ideal
+
+    @property
+    def tpot(self) -> float | None:
+        """(E2E - TTFT) / (OSL - 1), None for a single output token."""
+        gaps = self.request.output_tokens - 1
+        return (self.end - self.first) / gaps if gaps > 0 else None
+
+    def account(self, name: str) -> float:
+        """Return one account of the ledger; admission includes the decode side's."""
+        return self.admission + self.seating if name == "admission" else float(getattr(self, name))
+
+
+@dataclass(slots=True)
+class PoolUse:
+    """What a pool of instances did: GPU-seconds by kind of step, useful work, and the time observed."""
+
+    role: str
+    instances: int
+    gpus: int
+    busy_s: float = 0.0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    mixed_s: float = 0.0
+    mixed_decode_s: float = 0.0
+    compute_bound_s: float = 0.0
+    memory_bound_s: float = 0.0
+    span_s: float = 0.0
+    steps: int = 0
+
+    @property
+    def busy_share(self) -> float:
+        """Share of instance time spent in steps."""
+        return self.busy_s / (self.span_s * self.instances) if self.span_s else 0.0
+
+    @property
+    def mfu(self) -> float:
+        """Useful FLOPs over peak FLOPs of the whole time."""
+        return self.compute_bound_s / (self.span_s * self.instances) if self.span_s else 0.0
+
+    @property
+    def mbu(self) -> float:
+        """Fewest bytes over peak bytes of the whole time."""
+        return self.memory_bound_s / (self.span_s * self.instances) if self.span_s else 0.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """All requests of one evaluation and the use of its pools."""
+
+    strategy: str
+    records: list[Record]
+    pools: list[PoolUse] = field(default_factory=list)
+    span_s: float = 0.0
+
+    @property
+    def finished(self) -> list[Record]:
+        """Requests whose last token is out."""
+        return [record for record in self.records if record.finished]

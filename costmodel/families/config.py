@@ -1,0 +1,158 @@
+"""A reader of ``config.json`` that collects every problem before it raises one error."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import TypeVar
+
+from ..errors import InputError, nearest
+
+T = TypeVar("T")
+
+LARGEST = 10**9
+CLASS_DEFAULT = "the class default of {} (transformers 5.24)"
+
+
+class Config:
+    """Typed access to the fields of one configuration.
+
+    A getter that meets a problem records it and returns a placeholder, so that an adapter reads on and the
+    user sees all problems at once; :meth:`finish` raises. ``notes`` says which absent fields were taken
+    from a published default.
+    """
+
+    def __init__(self, data: Mapping[str, object], where: str, name: str) -> None:
+        self.data = data
+        self.where = where
+        self.name = name
+        self.model_type = str(data.get("model_type", ""))
+        self.problems: list[str] = _not_finite(data)
+        self.notes: list[str] = []
+        self._bad: set[str] = set()
+
+    def absent(self, field: str) -> bool:
+        """Return whether the field is not there at all."""
+        return field not in self.data
+
+    def null(self, field: str) -> bool:
+        """Return whether the field is absent or null."""
+        return self.data.get(field) is None
+
+    def whole(self, field: str, *, least: int = 1, most: int = LARGEST) -> int:
+        """Return a required whole number from ``least`` to ``most``."""
+        expected = f"a whole number from {least:,} to {most:,}"
+        if field not in self.data:
+            return self._missing(field, expected, least)
+        value = self.data[field]
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            return self._wrong(field, expected, least)
+        return value
+
+    def whole_or(self, field: str, default: int, *, least: int = 1, most: int = LARGEST) -> int:
+        """Return a whole number; absent: the class default, with a note."""
+        if self.absent(field):
+            self.defaulted(field, default)
+            return default
+        return self.whole(field, least=least, most=most)
+
+    def optional(self, field: str, *, least: int = 1, most: int = LARGEST) -> int | None:
+        """Return a whole number, or None where the field is absent or null."""
+        return None if self.null(field) else self.whole(field, least=least, most=most)
+
+    def nullable(self, field: str) -> int | None:
+        """Return a whole number or None; the field must be there."""
+        if self.absent(field):
+            return self._missing(field, "a whole number or null", 1)
+        return self.optional(field)
+
+    def flag(self, field: str, default: bool) -> bool:
+        """Return true or false; absent: the class default, with a note."""
+        if self.absent(field):
+            self.defaulted(field, default)
+            return default
+        value = self.data[field]
+        return value if isinstance(value, bool) else self._wrong(field, "true or false", default)
+
+    def text(self, field: str, known: tuple[str, ...]) -> str | None:
+        """Return one of the known words, or None where the field is absent or null."""
+        value = self.data.get(field)
+        if value is None or (isinstance(value, str) and value in known):
+            return value
+        hint = nearest(value, known) if isinstance(value, str) else None
+        meant = f"; did you mean {hint!r}?" if hint else ""
+        return self._wrong(field, f"one of {', '.join(known)}{meant}", known[0])
+
+    def words(self, field: str, known: tuple[str, ...], count: int) -> list[str] | None:
+        """Return a list of ``count`` known words, or None where the field is absent or null."""
+        value = self.data.get(field)
+        if value is None:
+            return None
+        if isinstance(value, list) and len(value) == count and all(word in known for word in value):
+            return list(value)
+        return self._wrong(field, f"a list of {count:,} words (a layer each) out of {', '.join(known)}", None)
+
+    def indices(self, field: str, below: int) -> list[int]:
+        """Return a list of whole numbers from 0 to ``below`` - 1; absent or null: empty, with a note."""
+        value = self.data.get(field)
+        if value is None:
+            self.defaulted(field, "none")
+            return []
+        if isinstance(value, list) and all(type(index) is int and 0 <= index < below for index in value):
+            return list(value)
+        return self._wrong(field, f"a list of layer numbers from 0 to {below - 1:,}", [])
+
+    def defaulted(self, field: str, value: object) -> None:
+        """Note that an absent field was taken from the class default of this model_type."""
+        shown = str(value).lower() if isinstance(value, bool) else value
+        self.notes.append(f"{field} absent: {shown}, {CLASS_DEFAULT.format(self.model_type)}")
+
+    def check(self, holds: bool, problem: str, *fields: str) -> None:
+        """Record a problem between fields, unless one of them was already found wrong."""
+        if not holds and not self._bad.intersection(fields):
+            self.problems.append(problem)
+
+    def finish(self) -> None:
+        """Raise InputError with all problems, if there are any."""
+        if self.problems:
+            raise InputError(self.problems, where=self.where)
+
+    def _missing(self, field: str, expected: str, placeholder: T) -> T:
+        if field in self._bad:
+            return placeholder
+        self._bad.add(field)
+        inside = [key for key, value in self.data.items() if isinstance(value, dict) and field in value]
+        if inside:
+            hint = f"; it is nested in {inside[0]!r}, which this model_type does not use"
+        else:
+            near = nearest(field, [key for key in self.data if not key.startswith("_")])
+            hint = f"; nearest field present: {near!r}" if near else ""
+        self.problems.append(f"{field} is missing; expected {expected}{hint}")
+        return placeholder
+
+    def _wrong(self, field: str, expected: str, placeholder: T) -> T:
+        if field not in self._bad:
+            self.problems.append(f"{field} is {shown(self.data[field])}; expected {expected}")
+        self._bad.add(field)
+        return placeholder
+
+
+def shown(value: object) -> str:
+    """Return a value as JSON writes it, cut to a readable length."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _not_finite(data: Mapping[str, object]) -> list[str]:
+    """Name every number that is NaN or infinite, however deep: JSON allows neither."""
+    found, waiting = [], [(key, value) for key, value in data.items()]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(f"{path}.{key}", inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{path}[{index}]", inner) for index, inner in enumerate(value)]
+        elif isinstance(value, float) and not math.isfinite(value):
+            found.append(f"{path} is {value}; expected a finite number")
+    return found

@@ -1,0 +1,142 @@
+"""The one table of quantities: every formula parameter, its unit, its LaTeX and its meaning.
+
+It is the glossary, too: ``TERMS`` defines the field's words that are results, not parameters.
+Counts (tokens, heads, layers, requests) carry no dimension; byte, flop and second do.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Quantity(NamedTuple):
+    """Unit (in byte, flop, second), LaTeX symbol and meaning of one formula parameter."""
+
+    unit: str
+    latex: str
+    meaning: str
+
+
+_Q = Quantity
+
+QUANTITIES: dict[str, Quantity] = {
+    # shapes of the model
+    "hidden": _Q("1", "h", "hidden size"),
+    "heads": _Q("1", r"n_h", "query heads on the GPU"),
+    "kv_heads": _Q("1", r"n_{kv}", "key/value heads on the GPU"),
+    "head_dim": _Q("1", r"d", "width of a head"),
+    "qk_dim": _Q("1", r"d_{qk}", "width of a query/key head"),
+    "v_dim": _Q("1", r"d_v", "width of a value head"),
+    "nope_dim": _Q("1", r"d_{nope}", "width of a query/key head without rotary position (MLA)"),
+    "rope_dim": _Q("1", r"d_R", "width of the rotary part shared by all heads (MLA)"),
+    "kv_rank": _Q("1", r"d_c", "rank of the compressed KV latent (MLA)"),
+    "layers": _Q("1", "L", "number of layers"),
+    "experts": _Q("1", "E", "routed experts of a layer on the GPU"),
+    "top_k": _Q("1", "k", "experts that each token uses"),
+    "width": _Q("1", "f", "intermediate width of a feed-forward block or expert on the GPU"),
+    "matrices": _Q("1", r"n_m", "weight matrices of a feed-forward block (3 gated, 2 not)"),
+    "parameters": _Q("1", r"N", "weights"),
+    "tensors": _Q("1", r"n_x", "activation tensors that an element-wise operator reads and writes"),
+    # shapes of the work
+    "m": _Q("1", "m", "rows of a matrix product: tokens"),
+    "n": _Q("1", "n", "columns of a matrix product: outputs"),
+    "k": _Q("1", "k", "inner dimension of a matrix product"),
+    "tokens": _Q("1", "N", "tokens"),
+    "isl": _Q("1", r"\mathrm{ISL}", "prompt tokens"),
+    "chunk": _Q("1", "c", "prefill tokens of a step"),
+    "prefix": _Q("1", "P", "tokens already in the KV cache before this step"),
+    "context": _Q("1", "K", "cached tokens read, summed over the sequences of a batch"),
+    "batch": _Q("1", "B", "running decodes"),
+    "window": _Q("1", "w_s", "sliding window of a layer, in tokens"),
+    "block_tokens": _Q("1", "b", "tokens of a KV block"),
+    "blocks": _Q("1", r"n_b", "KV blocks of a copy"),
+    "regions": _Q("1", r"n_r", "separate memory regions of a block and layer"),
+    "pairs": _Q("1", r"n_{qk}", "query-key pairs of an attention"),
+    "distinct": _Q("1", r"E_d", "distinct experts that a step reads"),
+    "rows": _Q("1", "r", "rows of a tile of a matrix product"),
+    "tile_rows": _Q("1", r"r_t", "rows of a tile"),
+    "tiles": _Q("1", r"n_t", "tiles of a kernel"),
+    "sm_count": _Q("1", r"n_{SM}", "streaming multiprocessors of the GPU"),
+    "tp": _Q("1", "T", "tensor-parallel GPUs of an instance"),
+    # storage
+    "weight_dtype_bytes": _Q("byte", r"s_w", "bytes of a weight"),
+    "dtype_bytes": _Q("byte", r"s_a", "bytes of an activation element"),
+    "kv_dtype_bytes": _Q("byte", r"s_{kv}", "bytes of a cached element"),
+    "kv_bytes_per_token": _Q("byte", r"s", "KV bytes of a token"),
+    "layer_kv_bytes_per_token": _Q("byte", r"s_\ell", "KV bytes of a token in one layer"),
+    "kv_bytes": _Q("byte", r"S", "KV bytes"),
+    "bytes_moved": _Q("byte", "Q", "bytes moved"),
+    "weight_bytes": _Q("byte", r"Q_w", "bytes of weights read"),
+    "kv_read_bytes": _Q("byte", r"Q_{kv}", "bytes of KV cache read"),
+    "half_size": _Q("byte", r"S_0", "message size at which a collective loses half its bandwidth term"),
+    "replication": _Q("1", r"\kappa", "GPUs of an instance that hold the same KV byte, at least 1"),
+    "free_bytes": _Q("byte", r"M", "memory left for KV"),
+    # dimensioned constants
+    "flop_per_mac": _Q("flop", r"2", "floating-point operations of a multiply-add"),
+    "kv_tensors": _Q("1", r"2", "tensors cached by an attention head: K and V"),
+    # work and rates
+    "flop": _Q("flop", "F", "floating-point operations"),
+    "peak_flop_per_s": _Q("flop/second", r"\Pi", "peak rate of the GPU for the dtype"),
+    "memory_bytes_per_s": _Q("byte/second", r"\beta", "peak HBM bandwidth"),
+    "link_bytes_per_s": _Q("byte/second", r"\mathrm{BW}", "bandwidth of a copy, one direction"),
+    "port_bytes_per_s": _Q("byte/second", r"\mathrm{BW}_p", "bandwidth of one port, one direction"),
+    "ports": _Q("1", r"n_p", "ports that carry a copy"),
+    "compute_share": _Q("1", r"e_c", "share of the peak rate that an operator reaches"),
+    "bandwidth_share": _Q("1", r"e_b", "share of the peak bandwidth that an operator reaches"),
+    "fill": _Q("1", r"\phi", "work of whole tiles over useful work, at least 1"),
+    # times
+    "latency": _Q("second", r"t_0", "fixed latency"),
+    "per_sequence_head": _Q("second", r"t_s", "time per sequence and KV head of decode attention"),
+    "per_sequence": _Q("second", r"t_s", "time per sequence of decode attention"),
+    "per_descriptor": _Q("second", r"t_d", "time per transfer descriptor"),
+    "descriptors": _Q("1", r"n_d", "transfer descriptors: separate regions of a copy"),
+    "control": _Q("second", r"t_{ctl}", "control time of a hand-over"),
+    "wire": _Q("second", r"t_w", "time of the copy on a free link"),
+    "exposed": _Q("second", r"t_x", "part of the copy that nothing hides"),
+    "prefill_time": _Q("second", r"t_{pf}", "prefill time of a prompt alone"),
+    "decode_step": _Q("second", r"t_{dec}", "decode step with the running batch"),
+    "mixed_step": _Q("second", r"t_{mix}", "step of the running decodes and a chunk"),
+    # threshold
+    "uncached": _Q("1", "u", "uncached prompt tokens"),
+    "prefill_fixed": _Q("second", r"a_0", "fixed part of a prefill alone"),
+    "prefill_per_token": _Q("second", r"a", "prefill time of one more uncached token"),
+    "piggyback": _Q("1", r"p", "share of the per-token prefill time that a mixed step hides"),
+    "piggyback_fixed": _Q("1", r"p_0", "share of the fixed prefill time that a mixed step hides"),
+    "decode_weight": _Q("1", r"w", "weight of a second of decode stall against a second of TTFT"),
+    "wait": _Q("second", r"W", "wait at the prefill pool less the wait for a local prefill slot"),
+    "queued_prefill": _Q("1", r"q", "requests delayed in the prefill pool per second of service added"),
+    "queued_decode": _Q("1", r"q_d", "requests delayed in the decode pool per second of service added"),
+    # waiting
+    "rate": _Q("1/second", r"\lambda", "arrival rate of requests"),
+    "service": _Q("second", r"D", "service time"),
+    "service_scv": _Q("1", r"c_s^2", "squared coefficient of variation of service times"),
+    "arrival_scv": _Q("1", r"c_a^2", "squared coefficient of variation of gaps between arrivals"),
+    "utilisation": _Q("1", r"\rho", "share of its time that a server is busy"),
+    "servers": _Q("1", r"c", "servers of one queue"),
+    "speedup": _Q("1", r"K", "speed-up of tensor parallelism, 1 < K < tp"),
+    "osl": _Q("1", r"\mathrm{OSL}", "output tokens"),
+    "mean_wait": _Q("second", r"\bar W", "mean wait in a queue"),
+    "instances": _Q("1", r"n_i", "instances of a pool"),
+}
+
+TERMS: dict[str, tuple[str, str, str]] = {
+    # term: (unit, symbol, definition)
+    "TTFT": ("second", "TTFT", "arrival to the first token that the client sees"),
+    "TPOT": ("second", "TPOT", "(E2E - TTFT) / (OSL - 1) of one request"),
+    "ITL": ("second", "ITL", "one gap between output tokens; TBT is the same"),
+    "TBT": ("second", "TBT", "one gap between output tokens; ITL is the same"),
+    "E2E": ("second", "E2E", "arrival to the last token"),
+    "ISL": ("token", "ISL", "prompt tokens, cached and uncached"),
+    "OSL": ("token", "OSL", "output tokens"),
+    "goodput": ("request/second", "", "highest arrival rate at which SLO attainment reaches its target"),
+    "SLO attainment": ("1", "", "share of requests that meet every SLO"),
+    "KV cache": ("byte", "S", "keys and values (or latents) kept for attention: a slope and a constant"),
+    "operational intensity": ("flop/byte", "I", "FLOPs per byte moved; 0 for a copy"),
+    "ridge point": ("flop/byte", "I^*", "intensity at which peak rate and peak bandwidth cost the same time"),
+    "P:D ratio": ("1", "", "prefill instances to decode instances"),
+    "token budget": ("token", "", "all tokens of a step: decodes and prefill"),
+    "chunk": ("token", "c", "prefill tokens of a step"),
+    "busy share": ("1", "", "share of time that a pool runs steps"),
+    "MFU": ("1", "", "useful FLOPs over peak FLOPs of the time"),
+    "MBU": ("1", "", "useful bytes over peak bytes of the time"),
+}

@@ -1,0 +1,476 @@
+"""Packaged hardware loads and holds what was published; a wrong file gives one error, every problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from costmodel.data import load_toml, resource_names
+from costmodel.efficiency import FORMS, KINDS, efficiency_for, efficiency_names, load_efficiency
+from costmodel.errors import InputError
+from costmodel.hardware import SCHEMA, gpu_names, load_gpu
+from costmodel.link import connector_names, link_names, load_connector, load_link
+
+GPU = """
+name = "mine"
+title = "A board"
+generation = "hopper"
+efficiency = "h100-sxm"
+[values]
+peak_bf16 = { value = "900 TFLOP/s", source = "sheet" }
+memory = { value = "96 GiB", source = "sheet" }
+memory_bandwidth = { value = "4 TB/s", source = "sheet" }
+sm_count = { value = "132", source = "sheet" }
+[absent]
+memory_visible = "no log at hand"
+[sources]
+sheet = "data sheet of the vendor, page 3"
+"""
+LINK = """
+name = "mine"
+title = "A link"
+kind = "ethernet"
+per = "port"
+[values]
+bandwidth = { value = "200 Gb/s", source = "sheet" }
+[absent]
+latency = "not measured"
+[sources]
+sheet = "line rate"
+"""
+CONNECTOR = """
+name = "mine"
+title = "A connector"
+block_tokens = 16
+block_rule = "ceil"
+[values]
+latency = { value = "1 ms", source = "log" }
+bandwidth_share = { value = "0.8", source = "log" }
+[error]
+fitted_mape = 0.02
+[sources]
+log = "own log"
+"""
+EFFICIENCY = """
+gpu = "mine"
+stack = "vllm-1"
+date = "2026-01-31"
+[operators.gemm]
+form = "tile_roofline"
+compute_share = 0.75
+bandwidth_share = 1.0
+latency = "6.2 us"
+tile_rows = 128
+source = "own table"
+points = 40
+held_out_points = 20
+split = "every third row held out"
+fitted_mape = 0.05
+held_out_mape = 0.07
+"""
+LOADERS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "gpu": (GPU, load_gpu),
+    "link": (LINK, load_link),
+    "connector": (CONNECTOR, load_connector),
+    "efficiency": (EFFICIENCY, load_efficiency),
+}
+
+
+def write(folder: Path, text: str | bytes, name: str = "mine.toml") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def problems_of(kind: str, folder: Path, *edits: tuple[str, str]) -> tuple[str, ...]:
+    """Load the good file of ``kind`` after replacing texts; return the problems of the one error."""
+    text, loader = LOADERS[kind]
+    for old, new in edits:
+        assert text.count(old) >= 1, old
+        text = text.replace(old, new, 1)
+    path = write(folder, text)
+    with pytest.raises(InputError) as caught:
+        loader(path)
+    assert caught.value.where == str(path)
+    return caught.value.problems
+
+
+def test_every_packaged_file_loads_under_its_own_name() -> None:
+    assert len(gpu_names()) >= 7 and len(link_names()) >= 17 and len(connector_names()) >= 3
+    assert [load_gpu(name).name for name in gpu_names()] == list(gpu_names())
+    assert [load_link(name).name for name in link_names()] == list(link_names())
+    assert [load_connector(name).name for name in connector_names()] == list(connector_names())
+    assert [load_efficiency(name).gpu for name in efficiency_names()] == list(efficiency_names())
+
+
+@pytest.mark.parametrize("name", gpu_names())
+def test_packaged_gpus_explain_what_they_lack_and_have_efficiencies(name: str) -> None:
+    gpu = load_gpu(name)
+    assert set(gpu.values) | set(gpu.absent) == set(SCHEMA)
+    assert all(len(entry.source) > 10 and entry.value > 0 for entry in gpu.values.values())
+    needed = {"gemm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode", "moe"}
+    assert set(efficiency_for(gpu).operators) >= needed | {"elementwise", "all_reduce"}
+
+
+@pytest.mark.parametrize(
+    ("name", "bf16", "bandwidth", "memory", "memory_kind", "sms"),
+    [
+        # data sheets; visible memory from engine logs; GiB are 2**30 = 1,073,741,824 bytes
+        ("a100-sxm-80gb", 312e12, 2.039e12, 79.25 * 1_073_741_824, "visible", 108),
+        ("a100-sxm-40gb", 312e12, 1.555e12, 42_949_672_960, "nominal", 108),
+        ("a100-pcie-80gb", 312e12, 1.935e12, 85_899_345_920, "nominal", 108),
+        ("h100-sxm", 989e12, 3.35e12, 79.19 * 1_073_741_824, "visible", 132),
+        ("h100-pcie", 756e12, 2.0e12, 85_899_345_920, "nominal", 114),
+        ("h200-sxm", 989e12, 4.8e12, 151_397_597_184, "nominal", 132),
+    ],
+)
+def test_gpu_figures_typed_by_hand(
+    name: str, bf16: float, bandwidth: float, memory: float, memory_kind: str, sms: int
+) -> None:
+    gpu = load_gpu(name)
+    assert gpu.peak_flop_per_s("bf16") == gpu.get("peak_bf16") == bf16
+    assert gpu.memory_bytes_per_s == bandwidth
+    assert gpu.memory_bytes == pytest.approx(memory, rel=1e-12)
+    assert (gpu.memory_kind, gpu.sm_count) == (memory_kind, sms)
+
+
+@pytest.mark.parametrize(
+    ("name", "bandwidth", "per"),
+    [
+        # one direction: half of the two-way NVLink figure; PCIe lanes x rate x 128/130 / 8; Gb/s / 8
+        ("nvlink3", 300e9, "gpu"),
+        ("nvlink4", 450e9, "gpu"),
+        ("nvlink5", 900e9, "gpu"),
+        ("pcie3-x16", 15.75e9, "gpu"),
+        ("pcie4-x16", 31.5e9, "gpu"),
+        ("pcie5-x16", 63e9, "gpu"),
+        ("ib-hdr", 25e9, "port"),
+        ("ib-ndr", 50e9, "port"),
+        ("eth-25", 3.125e9, "port"),
+        ("eth-100", 12.5e9, "port"),
+        ("efa-p4d", 12.5e9, "adapter"),
+    ],
+)
+def test_link_figures_typed_by_hand(name: str, bandwidth: float, per: str) -> None:
+    link = load_link(name)
+    assert (link.bandwidth_bytes_per_s, link.per) == (bandwidth, per)
+    assert link.sustained_bytes_per_s is None or link.sustained_bytes_per_s < bandwidth
+
+
+def test_latency_is_none_only_with_a_reason() -> None:
+    assert load_link("ib-hdr").latency_s == 0.6e-6
+    for link in map(load_link, link_names()):
+        assert (link.latency_s is None) == ("latency" in link.absent)
+        assert (link.sustained_bytes_per_s is None) == ("sustained_bandwidth" in link.absent)
+    assert load_link("efa-p5").adapters_per_node == 32
+    assert load_link("ib-hdr").adapters_per_node is None
+
+
+def test_connectors_round_to_blocks_as_published() -> None:
+    vllm = load_connector("mooncake-vllm")
+    assert (vllm.block_tokens, vllm.block_rule) == (16, "floor_plus_one")
+    assert 0 < vllm.bandwidth_share <= 1 and 0 < vllm.latency_s < 0.01
+    assert vllm.held_out_mape is not None and vllm.held_out_mape < 0.075
+
+
+def test_absent_value_of_a_connector_quotes_its_reason() -> None:
+    nixl = load_connector("nixl")
+    assert nixl.per_descriptor_s is not None and 3e-6 < nixl.per_descriptor_s < 4e-6
+    assert nixl.control_s is None and nixl.absent["control"]
+    with pytest.raises(InputError) as caught:
+        _ = nixl.latency_s
+    assert nixl.absent["latency"] in str(caught.value)
+    with pytest.raises(InputError, match="did you mean 'latency'"):
+        nixl.get("latncy")
+
+
+def test_absent_peak_quotes_the_file_and_lists_the_others() -> None:
+    with pytest.raises(InputError) as caught:
+        load_gpu("a100-sxm-80gb").peak_flop_per_s("fp8")
+    message = str(caught.value)
+    assert "Ampere has no FP8 tensor cores" in message
+    assert "bf16, fp16, int8, tf32, fp32" in message and "TOML" in message
+    assert load_gpu("h100-sxm").peak_flop_per_s("fp8") == 1979e12
+    with pytest.raises(InputError, match="did you mean 'bf16'"):
+        load_gpu("h100-sxm").peak_flop_per_s("bf-16")
+
+
+def test_absent_value_says_how_to_supply_it(tmp_path: Path) -> None:
+    gpu = load_gpu(write(tmp_path, GPU))
+    assert (gpu.memory_kind, gpu.memory_bytes) == ("nominal", 96 * 1_073_741_824)
+    assert gpu.values["memory"].source == "data sheet of the vendor, page 3"
+    with pytest.raises(InputError, match=r"mine has no memory_visible: no log at hand; .*TOML"):
+        gpu.get("memory_visible")
+    with pytest.raises(InputError, match=r"mine has no tdp: its file does not state it"):
+        gpu.get("tdp")
+    with pytest.raises(InputError, match="did you mean 'memory'"):
+        gpu.get("memry")
+
+
+def test_efficiency_is_borrowed_where_the_board_is_another(tmp_path: Path) -> None:
+    own = efficiency_for(load_gpu("h100-sxm"))
+    assert (own.gpu, own.borrowed_from) == ("h100-sxm", None)
+    borrowed = efficiency_for(load_gpu("h200-sxm"))
+    assert (borrowed.gpu, borrowed.borrowed_from) == ("h100-sxm", "h100-sxm")
+    assert borrowed.operators == own.operators
+
+
+def test_efficiency_path_is_relative_to_the_gpu_file(tmp_path: Path) -> None:
+    write(tmp_path, EFFICIENCY, "fits.toml")
+    gpu = load_gpu(write(tmp_path, GPU.replace('"h100-sxm"', '"fits.toml"')))
+    gemm = efficiency_for(gpu).operators["gemm"]
+    assert gemm.parameters == {
+        "compute_share": 0.75, "bandwidth_share": 1.0, "latency": 6.2e-6, "tile_rows": 128.0,
+    }  # fmt: skip
+    assert (gemm.points, gemm.held_out_mape, gemm.held_out_bias, gemm.stack) == (40, 0.07, None, None)
+    assert efficiency_for(gpu).borrowed_from is None
+
+
+def test_packaged_fits_are_complete() -> None:
+    for efficiency in map(load_efficiency, efficiency_names()):
+        assert set(efficiency.operators) <= set(KINDS)
+        for fit in efficiency.operators.values():
+            needed, optional = FORMS[fit.form]
+            assert set(needed) <= set(fit.parameters) <= {*needed, *optional}
+            assert fit.points > 0 and fit.held_out_points > 0 and len(fit.source) > 10
+            assert fit.fitted_mape is not None and fit.held_out_mape is not None
+            assert 0 < fit.held_out_mape < 0.5
+    a100 = load_efficiency("a100-sxm-80gb").operators
+    assert "gemm_fp8" not in a100 and a100["mla_decode"].borrowed == "h100-sxm"
+
+
+def test_hashable_and_frozen() -> None:
+    assert len({load_gpu("h100-sxm"), load_gpu("h100-sxm"), load_gpu("h200-sxm")}) == 2
+    with pytest.raises(AttributeError):
+        load_link("ib-hdr").name = "other"  # type: ignore[misc]
+
+
+WRONG: list[tuple[str, list[tuple[str, str]], list[str]]] = [
+    (
+        "gpu",
+        [
+            ("memory_bandwidth", "memory_bandwith"),
+            ("900 TFLOP/s", "900 TFLOPS"),
+            ("132", "132.5"),
+            ('title = "A board"\n', ""),
+        ],
+        [
+            "missing key 'title'",
+            "missing key 'values.memory_bandwidth'; nearest present: 'values.memory_bandwith'",
+            "unknown key 'values.memory_bandwith'; did you mean 'values.memory_bandwidth'?",
+            "values.peak_bf16.value: '900 TFLOPS': unknown unit 'TFLOPS'; did you mean 'TFLOP/s'?",
+            "values.sm_count: '132.5' is not a whole number",
+        ],
+    ),
+    (
+        "gpu",
+        [
+            ('"96 GiB", source = "sheet"', '"96Gb", source = "shet"'),
+            ('"4 TB/s"', '"3,35 TB/s"'),
+            ('"A board"', '""'),
+        ],
+        [
+            "values.memory.source: unknown source 'shet'; did you mean 'sheet'?",
+            "values.memory.value: '96Gb': Gb is gigabit; write '96 GB'",
+            "values.memory_bandwidth.value: '3,35 TB/s': a decimal comma is refused",
+            "title: '' is not a text",
+        ],
+    ),
+    (
+        "gpu",
+        [("memory_visible =", "memory ="), ('{ value = "132", source = "sheet" }', "132"), ('"hopper"', "9")],
+        [
+            "'memory' stands in [values] and in [absent]",
+            "values.sm_count: 132 is not a table",
+            "generation: 9 is not a text",
+        ],
+    ),
+    (
+        "gpu",
+        [
+            ("[absent]\n", 'memory_visible = { value = "97 GiB", source = "sheet" }\n[absent]\n'),
+            ("memory_visible = \"no", "l2_cach = \"no"),
+            ('"4 TB/s"', "4e12"),
+        ],
+        [
+            "values.memory_visible: '97 GiB' exceeds values.memory, '96 GiB'",
+            "unknown key 'absent.l2_cach'; did you mean 'absent.l2_cache'?",
+            "values.memory_bandwidth.value: 4000000000000.0 is not a quoted text",
+        ],
+    ),
+    (
+        "gpu",
+        [
+            ('peak_bf16 = { value = "900 TFLOP/s", source = "sheet" }', "peak_bf16 = {}"),
+            ("[sources]", "[source]"),
+        ],
+        [
+            "missing key 'sources'; nearest present: 'source'",
+            "unknown key 'source'; did you mean 'sources'?",
+            "missing key 'values.peak_bf16.value'",
+            "missing key 'values.peak_bf16.source'",
+            "values.memory.source: unknown source 'sheet'",
+            "values.memory_bandwidth.source: unknown source 'sheet'",
+            "values.sm_count.source: unknown source 'sheet'",
+        ],
+    ),
+    (
+        "link",
+        [("200 Gb/s", "0 Gb/s"), ("ethernet", "ethernt"), ('per = "port"', 'per = "node"')],
+        [
+            "values.bandwidth.value: '0 Gb/s' is zero",
+            "kind: unknown value 'ethernt'; did you mean 'ethernet'?",
+            "per: unknown value 'node'",
+        ],
+    ),
+    (
+        "link",
+        [
+            ("bandwidth = {", 'sustained_bandwidth = { value = "26 GB/s", source = "sheet" }\nbandwidth = {'),
+            ("not measured", " "),
+        ],
+        ["values.sustained_bandwidth: '26 GB/s' exceeds values.bandwidth, '200 Gb/s'", "absent.latency: ' '"],
+    ),
+    (
+        "link",
+        [("200 Gb/s", "nan GB/s"), ("[absent]", "[absnt]")],
+        ["not a finite number", "unknown key 'absnt'; did you mean 'absent'?"],
+    ),
+    (
+        "connector",
+        [
+            ("block_tokens = 16", "block_tokens = 0"),
+            ('"ceil"', '"floor"'),
+            ('"0.8"', '"1.2"'),
+            ('latency = { value = "1 ms"', 'control = { value = "-1 ms"'),
+            ("0.02", '"2 %"'),
+        ],
+        [
+            "block_tokens: 0 is not a whole number, at least 1",
+            "block_rule: unknown value 'floor'",
+            "values.bandwidth_share: '1.2' is not in (0, 1]",
+            "missing key 'values.latency', or the reason under 'absent.latency'",
+            "values.control.value: '-1 ms' is negative",
+            "error.fitted_mape: '2 %' is not a number",
+        ],
+    ),
+    (
+        "efficiency",
+        [
+            ("compute_share = 0.75", "compute_share = 75"),
+            ("bandwidth_share = 1.0", "bandwidth_share = nan"),
+            ("6.2 us", "6.2us"),
+            ("tile_rows = 128", "tile_row = 128"),
+            ("points = 40", "points = 40.5"),
+            ("fitted_mape = 0.05", f"fitted_mape = 1{'0' * 400}"),
+            ('stack = "vllm-1"\n', ""),
+        ],
+        [
+            "missing key 'stack'",
+            "operators.gemm.compute_share: 75 is not a number in (0, 1]",
+            "operators.gemm.bandwidth_share: nan is not a number in (0, 1]",
+            "operators.gemm.latency: '6.2us': exactly one space stands before a unit: '6.2 us'",
+            "unknown key 'operators.gemm.tile_row'; did you mean 'operators.gemm.tile_rows'?",
+            "operators.gemm.points: 40.5 is not a whole number",
+            "operators.gemm.fitted_mape: 1000",
+        ],
+    ),
+    (
+        "efficiency",
+        [('form = "tile_roofline"', 'form = "all_reduce"'), ("tile_rows = 128\n", "")],
+        [
+            "missing key 'operators.gemm.half_size'",
+            "unknown key 'operators.gemm.compute_share'",
+        ],
+    ),
+    (
+        "efficiency",
+        [('form = "tile_roofline"', 'form = "tile_rofline"'), ("split =", "splt =")],
+        [
+            "operators.gemm.form: unknown value 'tile_rofline'; did you mean 'tile_roofline'?",
+            "missing key 'operators.gemm.split'; nearest present: 'operators.gemm.splt'",
+            "unknown key 'operators.gemm.splt'; did you mean 'operators.gemm.split'?",
+        ],
+    ),
+    (
+        "efficiency",
+        [("[operators.gemm]", "[operators.gem]")],
+        ["unknown key 'operators.gem'; did you mean 'operators.gemm'?"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "edits", "expected"), WRONG)
+def test_wrong_file_gives_one_error_with_every_problem(
+    kind: str, edits: list[tuple[str, str]], expected: list[str], tmp_path: Path
+) -> None:
+    problems = problems_of(kind, tmp_path, *edits)
+    for text in expected:
+        assert any(text in problem for problem in problems), (text, problems)
+    assert len(problems) == len(expected), problems
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "is empty"),
+        (b"# only a remark\n", "is empty"),
+        (b'name = "mine"\ntitle = \n', "line 2, column 9"),
+        (b'name = "mine"\n[values\n', "line 2, column 8"),
+        (b'name = """mine\n', "line 2, column 1"),
+        (b'name = "mine"\nname = "yours"\n', "line 2"),
+        (b"name = " + b"[" * 100_000, "is not TOML"),
+        (b'name = "\xff\xfe"\n', "is not UTF-8 text (line 1, byte 8)"),
+    ],
+)
+def test_unreadable_text_is_one_problem_with_its_place(content: bytes, expected: str, tmp_path: Path) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(InputError) as caught:
+        load_toml(path)
+    assert caught.value.where == str(path) and len(caught.value.problems) == 1
+    assert expected in caught.value.problems[0]
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        load_gpu(tmp_path / "none.toml")
+    with pytest.raises(InputError, match="is a folder"):
+        load_gpu(tmp_path)
+    with pytest.raises(InputError, match="is a folder"):
+        load_gpu(f"{tmp_path}/")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_gpu(write(tmp_path, GPU) / "below.toml")
+
+
+def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(InputError, match=r"mine\.toml: cannot be read: Permission denied"):
+        load_toml(tmp_path / "mine.toml")
+
+
+def test_packaged_name_wins_and_anything_else_must_look_like_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, GPU, "h100-sxm")
+    write(tmp_path, GPU, "mine")
+    write(tmp_path, GPU, "mine.toml")
+    assert load_gpu("h100-sxm").name == "h100-sxm"
+    assert load_gpu("./h100-sxm").name == "mine"
+    assert load_gpu("mine.toml").name == "mine"
+    with pytest.raises(InputError, match=r"unknown GPU 'mine'.*path of a TOML file"):
+        load_gpu("mine")
+    with pytest.raises(InputError, match=r"unknown GPU 'A100-SXM-80GB'; did you mean 'a100-sxm-80gb'\?"):
+        load_gpu("A100-SXM-80GB")
+    with pytest.raises(InputError, match=r"unknown link 'ib_hdr'; did you mean 'ib-hdr'\?"):
+        load_link("ib_hdr")
+
+
+def test_resource_names_are_sorted_stems() -> None:
+    names = resource_names("costmodel._hardware", "links")
+    assert list(names) == sorted(names) and "ib-hdr" in names and not any("." in name for name in names)

@@ -1,0 +1,255 @@
+"""Parameter counts against published ones, and against counts done by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from costmodel.errors import InputError
+from costmodel.families import packaged_models, parse_config, read_model
+from costmodel.model import Attention, Dense, Experts, LatentAttention
+from costmodel.parameters import (
+    block_scales,
+    count_parameters,
+    ffn_parameters,
+    mixer_parameters,
+    weight_bytes,
+)
+
+# Totals of the repositories' safetensors headers as Hugging Face's API reports them (safetensors.total),
+# carried by llmfit 1.1.17 (PyPI, hf_models.json); those of repositories that hold the model and nothing else.
+PUBLISHED = {
+    "deepseek-ai/DeepSeek-V2-Lite": 15_706_484_224,
+    "deepseek-ai/DeepSeek-V2": 235_741_434_880,
+    # Main model alone: an audit of the checkpoint's headers that leaves MTP and fp8 scales out.
+    "deepseek-ai/DeepSeek-V3": 671_026_419_200,
+    "Qwen/Qwen2.5-7B": 7_615_616_512,
+    "Qwen/Qwen2.5-7B-Instruct": 7_615_616_512,
+    "Qwen/Qwen2.5-72B": 72_706_203_648,
+    # keras-team/keras-hub, qwen_moe_presets.py
+    "Qwen/Qwen1.5-MoE-A2.7B": 14_315_784_192,
+    "Qwen/Qwen3-8B": 8_190_735_360,
+    "Qwen/Qwen3-32B": 32_762_123_264,
+    "Qwen/Qwen3-30B-A3B": 30_532_122_624,
+    "Qwen/Qwen3-235B-A22B": 235_093_634_560,
+    "meta-llama/Meta-Llama-3-8B": 8_030_261_248,
+    "meta-llama/Meta-Llama-3-70B": 70_553_706_496,
+    "meta-llama/Llama-3.1-8B": 8_030_261_248,
+    "meta-llama/Llama-3.1-70B": 70_553_706_496,
+    "meta-llama/Llama-3.1-70B-Instruct": 70_553_706_496,
+    "meta-llama/Llama-3.1-405B": 405_853_388_800,
+    "meta-llama/Llama-3.2-3B": 3_212_749_824,
+    "meta-llama/Llama-3.3-70B-Instruct": 70_553_706_496,
+    "mistralai/Mistral-7B-v0.1": 7_241_732_096,
+    "mistralai/Mistral-7B-v0.3": 7_248_023_552,
+    "mistralai/Mistral-Large-Instruct-2407": 122_610_069_504,
+    "mistralai/Mixtral-8x7B-v0.1": 46_702_792_704,
+    "01-ai/Yi-34B": 34_388_917_248,
+}
+
+# Same source; these repositories hold something beside the main model, which ``extras`` names.
+PUBLISHED_WITH_EXTRAS = {
+    "deepseek-ai/DeepSeek-V3": (684_531_386_000, ("mtp", "stored_mtp_embed_head", "fp8_scales")),
+    "deepseek-ai/DeepSeek-R1": (684_489_845_504, ("mtp", "stored_mtp_embed_head")),
+    "Qwen/Qwen3-0.6B": (751_632_384, ("stored_lm_head",)),
+}
+
+# Same source; these cannot be equal. The remainder is what the repository counts and the model does not have.
+PUBLISHED_OTHERWISE = {
+    # Rotary frequencies stored as buffers: layers x head_dim / 2.
+    "meta-llama/Llama-2-7b-hf": (6_738_417_664, 32 * 64),
+    "meta-llama/Llama-2-13b-hf": (13_015_866_880, 40 * 64),
+    "meta-llama/Llama-2-70b-hf": (68_976_653_312, 80 * 64),
+    # The count is of the Instruct repository, whose vocabulary is 768 larger (both tables, hidden 6,144).
+    "mistralai/Mixtral-8x22B-v0.1": (140_630_071_296, 2 * 768 * 6144),
+}
+
+# No count is published for OPT: by hand, V h + (P + 2) h + L (4 (h^2 + h) + 2 h f + f + h + 4 h) + 2 h.
+OPT_BY_HAND = {
+    "facebook/opt-13b": 50272 * 5120
+    + 2050 * 5120
+    + 40 * (4 * (5120**2 + 5120) + 2 * 5120 * 20480 + 20480 + 5 * 5120)
+    + 2 * 5120,
+    "facebook/opt-66b": 50272 * 9216
+    + 2050 * 9216
+    + 64 * (4 * (9216**2 + 9216) + 2 * 9216 * 36864 + 36864 + 5 * 9216)
+    + 2 * 9216,
+    "facebook/opt-175b": 50272 * 12288
+    + 2050 * 12288
+    + 96 * (4 * (12288**2 + 12288) + 2 * 12288 * 49152 + 49152 + 5 * 12288)
+    + 2 * 12288,
+}
+
+# Active parameters in billions, without the input embedding / without embedding and head: counted from the
+# modelling code by the survey that the totals above come from. Published: V2-Lite 2.4B, V2 21B, V3 and R1
+# 36.7B (README_WEIGHTS.md), Qwen3-235B 22B, Mixtral 12.9B and 39.1B and Qwen3-30B 3.3B with the embedding.
+ACTIVE = {
+    "deepseek-ai/DeepSeek-V2-Lite": (2.451, 2.242),
+    "deepseek-ai/DeepSeek-V2": (20.852, 20.327),
+    "deepseek-ai/DeepSeek-V3": (36.626, 35.699),
+    "deepseek-ai/DeepSeek-R1": (36.626, 35.699),
+    "Qwen/Qwen2.5-7B": (7.071, 6.526),
+    "Qwen/Qwen2.5-72B": (71.460, 70.215),
+    "Qwen/Qwen3-8B": (7.568, 6.946),
+    "Qwen/Qwen3-32B": (31.984, 31.206),
+    "Qwen/Qwen3-30B-A3B": (3.042, 2.731),
+    "Qwen/Qwen3-235B-A22B": (21.568, 20.946),
+    "Qwen/Qwen3-0.6B": (0.596, 0.440),
+    "meta-llama/Llama-2-7b-hf": (6.607, 6.476),
+    "meta-llama/Llama-2-13b-hf": (12.852, 12.688),
+    "meta-llama/Llama-2-70b-hf": (68.715, 68.452),
+    "meta-llama/Llama-3.1-8B": (7.505, 6.980),
+    "meta-llama/Llama-3.1-70B": (69.503, 68.452),
+    "meta-llama/Llama-3.1-405B": (403.752, 401.651),
+    "meta-llama/Llama-3.2-3B": (3.213, 2.819),
+    "mistralai/Mistral-7B-v0.1": (7.111, 6.980),
+    "mistralai/Mistral-7B-v0.3": (7.114, 6.980),
+    "mistralai/Mistral-Large-Instruct-2407": (122.207, 121.805),
+    "mistralai/Mixtral-8x7B-v0.1": (12.749, 12.618),
+    "mistralai/Mixtral-8x22B-v0.1": (38.955, 38.759),
+    "01-ai/Yi-34B": (33.930, 33.471),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_total_is_the_published_one(name: str) -> None:
+    assert count_parameters(read_model(name)).total_parameters == PUBLISHED[name]
+
+
+@pytest.mark.parametrize("name", PUBLISHED_WITH_EXTRAS)
+def test_total_and_named_extras_are_the_published_count(name: str) -> None:
+    published, extras = PUBLISHED_WITH_EXTRAS[name]
+    counted = count_parameters(read_model(name))
+    assert counted.total_parameters + sum(counted.extras[extra] for extra in extras) == published
+
+
+@pytest.mark.parametrize("name", PUBLISHED_OTHERWISE)
+def test_counts_that_differ_do_so_by_the_reason_given(name: str) -> None:
+    published, remainder = PUBLISHED_OTHERWISE[name]
+    assert published - count_parameters(read_model(name)).total_parameters == remainder
+
+
+@pytest.mark.parametrize("name", OPT_BY_HAND)
+def test_opt_is_the_count_by_hand(name: str) -> None:
+    assert count_parameters(read_model(name)).total_parameters == OPT_BY_HAND[name]
+
+
+def test_every_packaged_model_is_in_a_table() -> None:
+    tables = (PUBLISHED, PUBLISHED_WITH_EXTRAS, PUBLISHED_OTHERWISE, OPT_BY_HAND)
+    assert set(packaged_models()) <= set().union(*tables)
+
+
+@pytest.mark.parametrize("name", ACTIVE)
+def test_active_parameters(name: str) -> None:
+    counted = count_parameters(read_model(name))
+    with_head, core = ACTIVE[name]
+    assert counted.active_parameters / 1e9 == pytest.approx(with_head, abs=0.0006)
+    assert counted.active_core / 1e9 == pytest.approx(core, abs=0.0006)
+
+
+def test_active_parameters_of_opt_leave_both_lookups_out_and_count_the_tied_head() -> None:
+    counted = count_parameters(read_model("facebook/opt-13b"))
+    positions, table = 2050 * 5120, 50272 * 5120
+    assert counted.active_parameters == OPT_BY_HAND["facebook/opt-13b"] - positions
+    assert counted.active_core == OPT_BY_HAND["facebook/opt-13b"] - positions - table
+    assert counted.embedding_parameters == table + positions
+
+
+def test_mixer_parameters_by_hand() -> None:
+    # q 10x8, k and v 10x4, o 8x10; biases 8 + 2 x 4 and 10; norms 2 x 4.
+    mixer = Attention(2, 1, 4, qkv_bias=True, out_bias=True, qk_norm=True)
+    assert mixer_parameters(mixer, 10) == 80 + 2 * 40 + 80 + 16 + 10 + 8
+    # q_a 10x6 + 6, q_b 6 x 2x(3+2), kv_a 10x(5+2) + 5, kv_b 5 x 2x(3+4), o 2x4 x 10.
+    latent = LatentAttention(heads=2, q_rank=6, kv_rank=5, nope_dim=3, rope_dim=2, v_dim=4)
+    assert mixer_parameters(latent, 10) == 66 + 60 + 75 + 70 + 80
+    # Without a query rank: q 10 x 2x(3+2).
+    assert mixer_parameters(replace(latent, q_rank=None), 10) == 100 + 75 + 70 + 80
+
+
+def test_ffn_parameters_by_hand() -> None:
+    assert ffn_parameters(Dense(7), 10) == 3 * 70
+    assert ffn_parameters(Dense(7, matrices=2, bias=True), 10) == 2 * 70 + 7 + 10
+    assert ffn_parameters(Dense(7, bias=True), 10) == 3 * 70 + 2 * 7 + 10
+    # Router 10x8 + 8, experts 8 x 3 x 10 x 6, shared 3 x 10 x 12, gate 10.
+    experts = Experts(8, 2, 6, shared_width=12, shared_gate=True, router_bias=True)
+    assert ffn_parameters(experts, 10) == 88 + 8 * 180 + 360 + 10
+    assert ffn_parameters(experts, 10, active=True) == 88 + 2 * 180 + 360 + 10
+
+
+def test_qwen2_moe_with_dense_layers_by_hand() -> None:
+    data = {
+        "model_type": "qwen2_moe",
+        "hidden_size": 8,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 11,
+        "intermediate_size": 5,
+        "moe_intermediate_size": 3,
+        "shared_expert_intermediate_size": 7,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "decoder_sparse_step": 2,
+        "mlp_only_layers": [3],
+    }
+    # Layers 1, 3, 5 miss no step; 3 is named dense: experts in 1 and 5, dense blocks in 0, 2, 3, 4.
+    attention = 8 * 8 + 2 * 8 * 4 + 8 * 8 + (8 + 2 * 4)
+    sparse = 4 * 8 + 4 * 3 * 8 * 3 + 3 * 8 * 7 + 8
+    dense = 3 * 8 * 5
+    by_hand = 6 * (attention + 16) + 2 * sparse + 4 * dense + 2 * 11 * 8 + 8
+    model = parse_config(data, "by hand", "tiny")
+    assert count_parameters(model).total_parameters == by_hand
+    assert sorted((type(layer.ffn).__name__, layer.count) for layer in model.layers) == [
+        ("Dense", 4),
+        ("Experts", 2),
+    ]
+
+
+def test_fp8_scales_are_the_published_surplus_of_deepseek_v3() -> None:
+    # 684,531,386,000 published for V3 (with scales) - 684,489,845,504 for R1 (same weights, without).
+    model = read_model("deepseek-ai/DeepSeek-V3")
+    assert dict(model.extras)["fp8_scales"] == 684_531_386_000 - 684_489_845_504
+    # By hand: attention 12x56 + 192x12 + 5x56 + 256x4 + 56x128, dense block 3 x 144x56, expert 3 x 16x56.
+    attention, dense, expert = 672 + 2304 + 280 + 1024 + 7168, 3 * 144 * 56, 3 * 16 * 56
+    by_hand = 61 * attention + 3 * dense + 58 * 257 * expert
+    assert block_scales(model.layers, model.hidden, (128, 128)) == by_hand
+    assert any(f"{by_hand:,}" in note for note in model.notes)
+
+
+def test_weight_bytes_of_deepseek_v3_are_the_size_of_its_files() -> None:
+    # The repository's safetensors files hold 688,586,727,753 bytes: the tensors and a header each (about 130
+    # bytes for each of 91,991 tensors, 12 MB). Beside the main model: one layer, eh_proj, both tables.
+    model = read_model("deepseek-ai/DeepSeek-V3")
+    moe_layer = model.layers[-1]
+    quantised = mixer_parameters(moe_layer.mixer, 7168) - 1536 - 512 + 257 * 3 * 7168 * 2048
+    scales = 12 * 56 + 192 * 12 + 5 * 56 + 256 * 4 + 56 * 128 + 257 * 3 * 16 * 56
+    extras = dict(model.extras)
+    wide = extras["mtp"] - quantised + extras["stored_mtp_embed_head"]
+    headers = 688_586_727_753 - (weight_bytes(model) + quantised + 2 * wide + 4 * scales)
+    assert 0 < headers < 2e-5 * 688_586_727_753
+
+
+def test_weight_bytes_by_dtype() -> None:
+    model = read_model("meta-llama/Llama-3.1-8B")
+    assert weight_bytes(model) == 2 * 8_030_261_248
+    assert weight_bytes(model, "fp32") == 4 * 8_030_261_248
+    # In fp8 two tables of 128,256 x 4,096 and 65 norms of 4,096 stay two bytes wide; no scales are known.
+    wide = 2 * 128256 * 4096 + 65 * 4096
+    assert weight_bytes(model, "fp8") == 8_030_261_248 + wide
+    assert weight_bytes(read_model("deepseek-ai/DeepSeek-V3"), "bf16") == 2 * 671_026_419_200
+
+
+def test_weight_bytes_without_a_dtype() -> None:
+    model = replace(read_model("facebook/opt-13b"), weight_dtype=None)
+    counted = count_parameters(model)
+    assert counted.weight_bytes is None
+    assert counted.weight_bytes_reason is not None and "--dtype" in counted.weight_bytes_reason
+    with pytest.raises(InputError, match="states no dtype"):
+        weight_bytes(model)
+    assert weight_bytes(model, "fp16") == 2 * counted.total_parameters
+
+
+def test_unknown_dtype_names_the_nearest() -> None:
+    with pytest.raises(InputError, match="did you mean 'bf16'"):
+        weight_bytes(read_model("Qwen/Qwen3-8B"), "bfloat16")
