@@ -36,17 +36,13 @@ def _mixer_weights(layer: Layer, hidden: int) -> float:
     return query + latent + expand + mixer.heads * mixer.v_dim * hidden
 
 
-def _ffn_weights(layer: Layer, hidden: int, experts_read: float) -> float:
+def _token_weights(layer: Layer, hidden: int) -> tuple[float, float]:
+    """Weights that one token multiplies, which are also the fewest that a step reads: matrices and router."""
     ffn = layer.ffn
     if isinstance(ffn, Experts):
-        return hidden * (ffn.experts + 3 * ffn.width * experts_read + 3 * ffn.shared_width)
-    return hidden * ffn.width * ffn.matrices
-
-
-def _token_weights(layer: Layer, hidden: int) -> float:
-    """Weights that one token multiplies, which are also the fewest that a step reads."""
-    top_k = min(layer.ffn.top_k, layer.ffn.experts) if isinstance(layer.ffn, Experts) else 0
-    return _mixer_weights(layer, hidden) + _ffn_weights(layer, hidden, top_k)
+        blocks = 3 * (ffn.width * min(ffn.top_k, ffn.experts) + ffn.shared_width)
+        return _mixer_weights(layer, hidden) + hidden * blocks, hidden * ffn.experts
+    return _mixer_weights(layer, hidden) + hidden * ffn.width * ffn.matrices, 0.0
 
 
 def _chunk_pairs(chunk: Chunk, window: int | None) -> float:
@@ -95,16 +91,19 @@ def step_bound(
     model, tp = kind.model, kind.tp
     tokens = batch + sum(chunk.tokens for chunk in chunks)
     rows = batch + last
-    weights = sum(layer.count * _token_weights(layer, model.hidden) for layer in model.layers)
+    matrices, wide, attention, cache = 0.0, 0.0, 0.0, 0.0
+    for layer in model.layers:
+        of_layer, router = _token_weights(layer, model.hidden)
+        matrices += layer.count * of_layer
+        wide += layer.count * router
+        attention += layer.count * _attention_flop(layer, chunks, batch, context)
+        cache += layer.count * _cache_elements(layer, chunks, batch, context)
     head = model.hidden * model.vocab
-    product_flop = 2 * (tokens * weights + rows * head)
-    attention_flop = sum(
-        layer.count * _attention_flop(layer, chunks, batch, context) for layer in model.layers
-    )
-    cache = sum(layer.count * _cache_elements(layer, chunks, batch, context) for layer in model.layers)
-    moved = (weights + (head if rows else 0)) * kind.weight_bytes_each + cache * kind.kv_bytes_each
-    compute = product_flop / tp / kind.product_peak + attention_flop / tp / kind.attention_peak
+    # Router and head stay two bytes wide in 8-bit checkpoints; they and attention run in 16 bits.
+    narrow_flop = 2 * tokens * matrices
+    wide_flop = 2 * (tokens * wide + rows * head) + attention
+    moved = matrices * kind.weight_bytes_each + cache * kind.kv_bytes_each
+    moved += (wide + (head if rows else 0)) * kind.activation_bytes_each
+    compute = (narrow_flop / kind.product_peak + wide_flop / kind.activation_peak) / tp
     memory = moved / tp / kind.memory_peak
-    return Bound(
-        (product_flop + attention_flop) / tp, moved / tp, compute, memory, max(compute, memory)
-    )
+    return Bound((narrow_flop + wide_flop) / tp, moved / tp, compute, memory, max(compute, memory))

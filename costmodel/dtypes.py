@@ -16,3 +16,12 @@ def dtype_bytes(name: str) -> int:
     if name not in DTYPE_BYTES:
         raise InputError(unknown("dtype", name, DTYPE_BYTES, remedy=f"(known: {', '.join(DTYPE_BYTES)})"))
     return DTYPE_BYTES[name]
+
+
+def cache_dtype(weight_dtype: str) -> str:
+    """Dtype of the KV cache where none is asked for: that of the weights, bf16 for one-byte weights.
+
+    >>> cache_dtype("fp16"), cache_dtype("fp8")
+    ('fp16', 'bf16')
+    """
+    return weight_dtype if dtype_bytes(weight_dtype) >= 2 else "bf16"

@@ -53,8 +53,8 @@ class OperatorFit:
     points: int
     held_out_points: int
     split: str
-    fitted_mape: float | None
-    held_out_mape: float | None
+    fitted_mape: float
+    held_out_mape: float
     held_out_bias: float | None = None
     stack: str | None = None
     borrowed: str | None = None
@@ -111,8 +111,8 @@ def _fit(kind: str, reader: Reader) -> OperatorFit:
         points=reader.whole("points"),
         held_out_points=reader.whole("held_out_points"),
         split=reader.text("split"),
-        fitted_mape=reader.fraction("fitted_mape"),
-        held_out_mape=reader.fraction("held_out_mape"),
+        fitted_mape=reader.fraction("fitted_mape") or 0.0,  # an absent one is refused by keys()
+        held_out_mape=reader.fraction("held_out_mape") or 0.0,
         held_out_bias=reader.number("held_out_bias") if "held_out_bias" in reader.table else None,
         stack=reader.text("stack") or None,
         borrowed=reader.text("borrowed") or None,

@@ -51,9 +51,11 @@ class Formula:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the body. Integer arrays are widened first: int64 products overflow silently."""
-        if any(hasattr(a, "dtype") for a in args) or any(hasattr(a, "dtype") for a in kwargs.values()):
-            args = tuple(_widen(a) for a in args)
-            kwargs = {name: _widen(a) for name, a in kwargs.items()}
+        for a in args:
+            if a.__class__ is not float and a.__class__ is not int:
+                return self.function(*map(_widen, args), **{k: _widen(v) for k, v in kwargs.items()})
+        if kwargs:
+            kwargs = {k: _widen(v) for k, v in kwargs.items()}
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:

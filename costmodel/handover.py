@@ -4,35 +4,62 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 from .errors import InputError
 from .formulas import kv as kv_formulas
 from .formulas import transfer
-from .instance import InstanceKind
 from .kv import kv_bytes
 from .link import Connector, Link
-from .model import Attention
-from .work import mixers
+from .model import Attention, Model
 
 OVERLAPS = ("serial", "layerwise")
+
+
+class HoldsKv(Protocol):
+    """What a copy needs to know of the instance at its end; every ``InstanceKind`` is one."""
+
+    @property
+    def model(self) -> Model:
+        """The model whose KV is copied."""
+
+    @property
+    def tp(self) -> int:
+        """Tensor-parallel degree."""
+
+    @property
+    def kv_dtype(self) -> str:
+        """Dtype of the cache."""
+
+
+@dataclass(frozen=True)
+class KvEnd:
+    """An end of a copy without hardware: enough for its bytes and its time on the wire."""
+
+    model: Model
+    tp: int
+    kv_dtype: str
 
 
 @dataclass(frozen=True)
 class Handover:
     """A path for KV: what is sent, over which ports, by which connector, overlapped or not.
 
-    ``source`` and ``target`` are the instance kinds at its ends; ``nics`` the ports of one instance.
-    ``control_s`` is the control time of a hand-over (0 when not stated: the report says so).
+    ``source`` and ``target`` are its ends (instance kinds, or :class:`KvEnd` where no GPU matters); ``nics``
+    the ports of one instance.
+    ``control_s`` is the control time of a hand-over (0 when not stated: the report says so);
+    ``time_factor`` moves the whole copy, for bands.
     """
 
-    source: InstanceKind
-    target: InstanceKind
+    source: HoldsKv
+    target: HoldsKv
     link: Link
     connector: Connector
     nics: int = 1
     overlap: str = "serial"
     control_s: float = 0.0
     bandwidth_override: float | None = None
+    time_factor: float = 1.0
 
     def __post_init__(self) -> None:
         if self.nics < 1:
@@ -52,9 +79,10 @@ class Handover:
         A latent (MLA) is the same on every rank: one copy is sent and shared inside the instance.
         """
         factors = [1.0]
-        for mixer, _ in mixers(self.target):
+        for mixer, _ in self.target.model.mixers:
             if isinstance(mixer, Attention):
-                factors.append(kv_formulas.kv_replication(mixer.kv_heads, max(self.target.tp, self.source.tp)))
+                ranks = max(self.target.tp, self.source.tp)
+                factors.append(kv_formulas.kv_replication(mixer.kv_heads, ranks))
         return max(factors)
 
     @property
@@ -86,7 +114,7 @@ class Handover:
     def descriptors(self, tokens: int) -> float:
         """Separate regions of the copy: blocks x layers x (K and V, or one latent) x ranks."""
         count = 0.0
-        for mixer, layers in mixers(self.source):
+        for mixer, layers in self.source.model.mixers:
             regions = 2.0 if isinstance(mixer, Attention) else 1.0
             ranks = self.source.tp if isinstance(mixer, Attention) else 1
             count += float(transfer.descriptors(self.blocks(tokens), layers, regions * ranks))
@@ -95,7 +123,7 @@ class Handover:
     def wire_s(self, tokens: int) -> float:
         """Time of the copy alone on a free link."""
         per_descriptor = self.connector.per_descriptor_s or 0.0
-        return float(transfer.wire_time(
+        return self.time_factor * float(transfer.wire_time(
             self.wire_bytes(tokens), self.bandwidth_bytes_per_s, self.latency_s, per_descriptor,
             self.descriptors(tokens), self.connector.bandwidth_share,
         ))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .dtypes import dtype_bytes
+from .dtypes import cache_dtype, dtype_bytes
 from .efficiency import Efficiency, efficiency_for
 from .errors import InputError
 from .hardware import Gpu
@@ -47,8 +47,9 @@ class InstanceKind:
 
     Compared by identity: the pools of a deployment that run the same kind share one object.
 
-    ``weight_dtype`` is also the dtype of matrix products; activations are two bytes wide, attention runs
-    in bf16 (fp32 models: everything in fp32).
+    ``weight_dtype`` is also the dtype of matrix products, but for router and head, which 8-bit checkpoints
+    keep at two bytes; activations are two bytes wide, and attention, router and head run in their dtype
+    (fp32 models: everything in fp32).
     """
 
     model: Model
@@ -80,22 +81,22 @@ class InstanceKind:
 
     @property
     def activation_dtype(self) -> str:
-        """Dtype of activations and of attention arithmetic."""
+        """Dtype of activations, and of attention, router and head."""
         return self.weight_dtype if self.weight_dtype in ("bf16", "fp16", "fp32") else "bf16"
 
     @property
     def activation_bytes_each(self) -> float:
-        """Bytes of one activation element."""
+        """Bytes of one activation element, and of one weight of router and head."""
         return dtype_bytes(self.activation_dtype)
 
     @property
     def product_peak(self) -> float:
-        """Peak rate of matrix products, flop/s."""
+        """Peak rate of matrix products in the weights' dtype, flop/s."""
         return self.gpu.peak_flop_per_s(self.weight_dtype)
 
     @property
-    def attention_peak(self) -> float:
-        """Peak rate of attention, flop/s."""
+    def activation_peak(self) -> float:
+        """Peak rate of arithmetic in the activations' dtype, flop/s."""
         return self.gpu.peak_flop_per_s(self.activation_dtype)
 
     @property
@@ -125,11 +126,13 @@ def make_instance(
     layout = parallelism or Parallelism()
     weight_dtype = dtype or model.weight_dtype
     if not weight_dtype:
-        raise InputError(f"{model.name}: its configuration states no dtype; pass --dtype, such as --dtype bf16")
+        raise InputError(
+            f"{model.name}: its configuration states no dtype; pass --dtype, such as --dtype bf16"
+        )
     dtype_bytes(weight_dtype)
-    cache_dtype = kv_dtype or (weight_dtype if weight_dtype in ("bf16", "fp16", "fp32") else "bf16")
-    dtype_bytes(cache_dtype)
+    stored_dtype = kv_dtype or cache_dtype(weight_dtype)
+    dtype_bytes(stored_dtype)
     check_tp(model, layout.tp)
-    kind = InstanceKind(model, gpu, layout, weight_dtype, cache_dtype, efficiency or efficiency_for(gpu))
-    _ = kind.product_peak, kind.attention_peak
+    kind = InstanceKind(model, gpu, layout, weight_dtype, stored_dtype, efficiency or efficiency_for(gpu))
+    _ = kind.product_peak, kind.activation_peak
     return kind

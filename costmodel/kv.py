@@ -61,12 +61,9 @@ def kv_bytes(model: Model, tokens: int, kv_dtype: str, tp: int = 1) -> KvBytes:
         raise InputError(f"tokens is {tokens!r}; expected a whole number of at least 0")
     check_tp(model, tp)
     each = dtype_bytes(kv_dtype)
-    counts: dict[Mixer, int] = {}
-    for layer in model.layers:
-        counts[layer.mixer] = counts.get(layer.mixer, 0) + layer.count
-    rows = tuple(_row(mixer, count, tokens, each, tp) for mixer, count in counts.items())
+    rows = tuple(_row(mixer, count, tokens, each, tp) for mixer, count in model.mixers)
     stored_once = sum(row.count * row.bytes_per_token for row in rows)
-    stored = tp * sum(row.count * bytes_per_gpu(mixer, each, tp) for row, mixer in zip(rows, counts))
+    stored = tp * sum(count * bytes_per_gpu(mixer, each, tp) for mixer, count in model.mixers)
     return KvBytes(
         tokens=tokens,
         kv_dtype=kv_dtype,

@@ -8,7 +8,7 @@ from functools import cached_property
 from .errors import NoAnswerError
 from .instance import InstanceKind
 from .kv import kv_bytes
-from .parameters import count_parameters
+from .parameters import weight_bytes
 
 GIB = 2**30
 #: Share of the visible memory that vLLM plans with by default (its `gpu_memory_utilization`).
@@ -54,14 +54,14 @@ def kv_pool(
     Weights are spread evenly over the tensor-parallel GPUs. Raises NoAnswerError, with the bytes missing,
     when the weights and the reserve leave nothing.
     """
-    weights = count_parameters(kind.model, kind.weight_dtype).weight_bytes / kind.gpus
+    weights = weight_bytes(kind.model, kind.weight_dtype) / kind.gpus
     budget = kind.gpu.memory_bytes * memory_share
     pool = budget - weights - reserve_bytes
     if pool <= 0:
         raise NoAnswerError(
-            f"{kind.model.name} does not fit on {kind.label()}: {weights / GIB:.1f} GiB of {kind.weight_dtype} "
-            f"weights a GPU and {reserve_bytes / GIB:.1f} GiB reserved exceed {memory_share:.0%} of "
-            f"{kind.gpu.memory_bytes / GIB:.2f} GiB by {-pool / GIB:.1f} GiB ({-pool:.0f} bytes) a GPU; "
-            "raise --tp, take a larger GPU, or pass a smaller --dtype"
+            f"{kind.model.name} does not fit on {kind.label()}: {weights / GIB:.1f} GiB of "
+            f"{kind.weight_dtype} weights a GPU and {reserve_bytes / GIB:.1f} GiB reserved exceed "
+            f"{memory_share:.0%} of {kind.gpu.memory_bytes / GIB:.2f} GiB by {-pool / GIB:.1f} GiB "
+            f"({-pool:.0f} bytes) a GPU; raise --tp, take a larger GPU, or pass a smaller --dtype"
         )
     return KvPool(kind, weights, pool, reserve_bytes, memory_share)

@@ -7,6 +7,7 @@ them reads a configuration field.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,6 @@ class Model:
     source: str
     position_parameters: int = 0
     final_norm_parameters: int = 0
-    head_projection_parameters: int = 0
     weight_block: tuple[int, int] | None = None
     extras: tuple[tuple[str, int], ...] = ()
     notes: tuple[str, ...] = field(default=())
@@ -102,3 +102,11 @@ class Model:
     def layer_count(self) -> int:
         """Number of layers of the main model."""
         return sum(layer.count for layer in self.layers)
+
+    @cached_property
+    def mixers(self) -> tuple[tuple[Mixer, int], ...]:
+        """Each distinct mixer and the number of layers that have it."""
+        counts: dict[Mixer, int] = {}
+        for layer in self.layers:
+            counts[layer.mixer] = counts.get(layer.mixer, 0) + layer.count
+        return tuple(counts.items())

@@ -40,10 +40,10 @@ class Parameters:
     """Parameter counts of a model.
 
     ``total_parameters`` is the main model; ``extras`` what a checkpoint may hold beside it, by name.
-    ``active_parameters`` are the weights that one token is multiplied with: top_k experts of each layer and
-    the head (once, tied or not), no lookups; ``active_core`` leaves the head out, too.
-    ``embedding_parameters`` are the lookups: input embedding and learned positions. ``weight_bytes`` is
-    None, with the reason, where the configuration states no dtype.
+    ``active_parameters`` are all but the input embedding and the experts that one token does not use: top_k
+    experts of each layer, learned positions and the head (once, tied or not); ``active_core`` leaves the
+    head out, too. ``embedding_parameters`` are the lookups: input embedding and learned positions.
+    ``weight_bytes`` is None, with the reason, where the configuration states no dtype.
     """
 
     total_parameters: int
@@ -125,23 +125,21 @@ def total_parameters(model: Model) -> int:
     """Parameters of the main model; tied embeddings count once."""
     layers = sum(layer.count * layer_parameters(layer, model.hidden) for layer in model.layers)
     tables = model.vocab * model.hidden * (1 if model.tied_embeddings else 2)
-    rest = model.position_parameters + model.final_norm_parameters + model.head_projection_parameters
-    return layers + tables + rest
+    return layers + tables + model.position_parameters + model.final_norm_parameters
 
 
 def count_parameters(model: Model) -> Parameters:
     """Count the parameters of a model. Raises nothing: an unknown dtype leaves ``weight_bytes`` None."""
     active = sum(layer.count * layer_parameters(layer, model.hidden, active=True) for layer in model.layers)
-    embedding = model.vocab * model.hidden + model.position_parameters
-    head = model.vocab * model.hidden + model.head_projection_parameters
-    core = active + model.final_norm_parameters
+    table = model.vocab * model.hidden
+    core = active + model.position_parameters + model.final_norm_parameters
     return Parameters(
         total_parameters=total_parameters(model),
         extras=dict(model.extras),
-        active_parameters=core + head,
+        active_parameters=core + table,
         active_core=core,
-        embedding_parameters=embedding,
-        head_parameters=head,
+        embedding_parameters=table + model.position_parameters,
+        head_parameters=table,
         weight_bytes=weight_bytes(model) if model.weight_dtype else None,
         weight_bytes_reason=None if model.weight_dtype else _no_dtype(model),
     )

@@ -1,4 +1,4 @@
-"""Time of a step, operator by operator, from the loads of :mod:`costmodel.work` and the fitted efficiencies."""
+"""Time of a step, operator by operator: the loads of :mod:`costmodel.work` under the fitted efficiencies."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from .work import Chunk, Load, chunk_loads, decode_loads, token_loads
 
 Factors = dict[str, float]
 ByKind = tuple[tuple[str, float], ...]
+
+#: Operator kinds that run at the peak of the weights' dtype; all others run at that of the activations'.
+EIGHT_BIT = ("gemm_fp8", "moe_fp8")
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,14 @@ def fit_of(kind: InstanceKind, operator: str) -> OperatorFit:
         return kind.efficiency.operators[operator]
     except KeyError:
         known = ", ".join(sorted(kind.efficiency.operators))
+        why = f", which {kind.weight_dtype} weights need: pass --dtype bf16" if operator in EIGHT_BIT else ""
         raise InputError(
-            f"the efficiency file of {kind.efficiency.gpu} has no fit for {operator!r} (it has: {known})"
+            f"the efficiency file of {kind.efficiency.gpu} has no fit for {operator!r}{why} (it has: {known})"
         ) from None
+
+
+def _peak(kind: InstanceKind, load: Load) -> float:
+    return kind.product_peak if load.kind in EIGHT_BIT else kind.activation_peak
 
 
 def load_time(kind: InstanceKind, load: Load) -> float:
@@ -63,7 +71,7 @@ def load_time(kind: InstanceKind, load: Load) -> float:
     fit = fit_of(kind, load.kind)
     p = fit.parameters
     memory = kind.memory_peak
-    peak = kind.product_peak if load.kind in ("gemm", "gemm_fp8", "moe", "moe_fp8") else kind.attention_peak
+    peak = _peak(kind, load)
     if fit.form == "tile_roofline":
         return float(forms.tile_roofline_time(
             load.flop, load.bytes_moved, load.fill, peak, memory,
@@ -97,12 +105,12 @@ def load_time(kind: InstanceKind, load: Load) -> float:
 def _load_bound(kind: InstanceKind, load: Load) -> float:
     if load.kind == "all_reduce":
         return float(forms.all_reduce_bound(load.bytes_moved, kind.tp, kind.gpu.get("nvlink_bandwidth")))
-    peak = kind.product_peak if load.kind in ("gemm", "gemm_fp8", "moe", "moe_fp8") else kind.attention_peak
+    peak = _peak(kind, load)
     return float(roofline.roofline_time(load.flop, load.bytes_moved, peak, kind.memory_peak))
 
 
 def _operator(kind: InstanceKind, load: Load) -> Operator:
-    peak = kind.product_peak if load.kind in ("gemm", "gemm_fp8", "moe", "moe_fp8") else kind.attention_peak
+    peak = _peak(kind, load)
     intensity = load.flop / load.bytes_moved
     ridge = roofline.ridge_point(peak, kind.memory_peak)
     bound, time = _load_bound(kind, load), load_time(kind, load)
@@ -113,8 +121,8 @@ def _operator(kind: InstanceKind, load: Load) -> Operator:
     if fit_of(kind, load.kind).parameters["latency"] > time / 2:
         limit = "latency"
     return Operator(
-        load.name, load.kind, load.count, load.flop * load.count, load.bytes_moved * load.count,
-        intensity, limit, time * load.count, bound * load.count,
+        load.name, load.kind, load.runs, load.flop * load.runs, load.bytes_moved * load.runs,
+        intensity, limit, time * load.runs, bound * load.runs,
     )
 
 
@@ -125,7 +133,9 @@ class StepTimes:
     perturb. Views with other factors share the caches (:meth:`with_factors`).
     """
 
-    def __init__(self, kind: InstanceKind, factors: Factors | None = None, base: StepTimes | None = None) -> None:
+    def __init__(
+        self, kind: InstanceKind, factors: Factors | None = None, base: StepTimes | None = None
+    ) -> None:
         self.kind = kind
         self.factors = factors or {}
         self._shared: dict[tuple[int, int], ByKind] = base._shared if base else {}
@@ -144,7 +154,7 @@ class StepTimes:
         if found is None:
             times: dict[str, float] = {}
             for load in token_loads(self.kind, tokens, logits):
-                times[load.kind] = times.get(load.kind, 0.0) + load.count * load_time(self.kind, load)
+                times[load.kind] = times.get(load.kind, 0.0) + load.runs * load_time(self.kind, load)
             found = self._shared[key] = tuple(times.items())
         return found
 
@@ -160,7 +170,7 @@ class StepTimes:
 
     def _attention(self, loads: Iterable[Load]) -> float:
         factors, kind = self.factors, self.kind
-        return sum(ld.count * load_time(kind, ld) * factors.get(ld.kind, 1.0) for ld in loads)
+        return sum(ld.runs * load_time(kind, ld) * factors.get(ld.kind, 1.0) for ld in loads)
 
     def decode(self, batch: int, context: float) -> float:
         """Time of a step of ``batch`` decodes over ``context`` cached tokens in all."""
@@ -188,7 +198,7 @@ class StepTimes:
         found = self._shared_chunks.get(chunk)
         if found is None:
             loads = chunk_loads(self.kind, chunk)
-            found = tuple((load.kind, load.count * load_time(self.kind, load)) for load in loads)
+            found = tuple((load.kind, load.runs * load_time(self.kind, load)) for load in loads)
             self._shared_chunks[chunk] = found
         factors = self.factors
         return sum(t * factors.get(kind, 1.0) for kind, t in found)
@@ -208,14 +218,14 @@ class StepTimes:
         key = (tokens, logits)
         found = self._bytes.get(key)
         if found is None:
-            found = sum(load.count * load.bytes_moved for load in token_loads(self.kind, tokens, logits))
+            found = sum(load.runs * load.bytes_moved for load in token_loads(self.kind, tokens, logits))
             self._bytes[key] = found
         return found
 
     def cached_bytes(self, batch: float, context: float) -> float:
-        """Cached bytes that decodes over ``context`` tokens in all read once, on one GPU."""
-        reads = step_bound(self.kind, (), 0, batch, context).bytes_moved
-        return reads - step_bound(self.kind, (), 0, batch, 0).bytes_moved
+        """Cached bytes that decodes over ``context`` tokens in all read, on one GPU."""
+        reads, rest = decode_loads(self.kind, batch, context), decode_loads(self.kind, batch, 0.0)
+        return sum(a.runs * (a.bytes_moved - b.bytes_moved) for a, b in zip(reads, rest))
 
     def prefill(self, tokens: int, prefix: int = 0) -> float:
         """Time of one prompt alone: ``tokens`` uncached over ``prefix`` cached, in one step."""
@@ -239,7 +249,12 @@ def step_loads(
 
 
 def analyse_step(
-    kind: InstanceKind, chunks: Sequence[Chunk] = (), *, last: int | None = None, batch: int = 0, context: float = 0.0
+    kind: InstanceKind,
+    chunks: Sequence[Chunk] = (),
+    *,
+    last: int | None = None,
+    batch: int = 0,
+    context: float = 0.0,
 ) -> Step:
     """Analyse a step operator by operator.
 

@@ -7,12 +7,11 @@ and attention of the decodes (:func:`decode_loads`).
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from .formulas import chunking, moe, work
 from .instance import InstanceKind
-from .model import Attention, Dense, Experts, LatentAttention, Mixer
+from .model import Attention, Dense, Experts, LatentAttention
 from .ops import ceil
 
 
@@ -28,7 +27,7 @@ class Load(NamedTuple):
 
     name: str
     kind: str
-    count: float
+    runs: float
     flop: float
     bytes_moved: float
     fill: float = 1.0
@@ -36,47 +35,56 @@ class Load(NamedTuple):
     kv_heads: float = 0.0
 
 
-GEMM_TILE = 128
-
-
-@lru_cache(maxsize=256)
-def mixers(kind: InstanceKind) -> tuple[tuple[Mixer, int], ...]:
-    """Return each distinct mixer of the model and the number of layers that have it."""
-    counts: dict[Mixer, int] = {}
-    for layer in kind.model.layers:
-        counts[layer.mixer] = counts.get(layer.mixer, 0) + layer.count
-    return tuple(counts.items())
-
-
 def local_kv_heads(mixer: Attention, tp: int) -> int:
     """KV heads on one GPU: replicated once TP exceeds their number."""
     return max(1, mixer.kv_heads // tp)
 
 
+def _tile_rows(kind: InstanceKind, operator: str) -> float | None:
+    """Rows of a tile, where the operator's fit was made with whole tiles."""
+    fit = kind.efficiency.operators.get(operator)
+    return fit.parameters.get("tile_rows") if fit else None
+
+
 class _Builder:
-    """Collects the loads of one group for an instance kind; spares every call the dtype arguments."""
+    """Collects the loads of one group for an instance kind; spares every call the dtype arguments.
+
+    An 8-bit checkpoint has 8-bit mixers, feed-forward blocks and experts; router and head keep two bytes a
+    weight and are multiplied in 16 bits. The fits of 8-bit products were measured in fp8 and serve int8, too.
+    """
 
     def __init__(self, kind: InstanceKind) -> None:
         self.kind = kind
         self.loads: list[Load] = []
-        self.product = "gemm_fp8" if kind.weight_dtype == "fp8" else "gemm"
+        narrow = kind.weight_bytes_each < kind.activation_bytes_each
+        self.product, self.experts = ("gemm_fp8", "moe_fp8") if narrow else ("gemm", "moe")
 
-    def gemm(self, name: str, count: float, m: float, n: float, k: float) -> None:
-        """Add a matrix product of m tokens."""
-        moved = work.gemm_bytes(m, n, k, self.kind.weight_bytes_each, self.kind.activation_bytes_each)
-        fill = chunking.tile_fill(m, GEMM_TILE)
-        self.loads.append(Load(name, self.product, count, work.gemm_flop(m, n, k), moved, fill))
+    def gemm(self, name: str, runs: float, m: float, n: float, k: float) -> None:
+        """Add a matrix product of m tokens with weights in the dtype of the checkpoint."""
+        self._product(name, self.product, runs, (m, n, k), self.kind.weight_bytes_each)
 
-    def stream(self, name: str, count: float, tokens: float, width: float, tensors: float) -> None:
+    def wide_gemm(self, name: str, runs: float, m: float, n: float, k: float) -> None:
+        """Add a matrix product of m tokens with weights that no checkpoint quantises."""
+        self._product(name, "gemm", runs, (m, n, k), self.kind.activation_bytes_each)
+
+    def _product(
+        self, name: str, operator: str, runs: float, shape: tuple[float, float, float], each: float
+    ) -> None:
+        moved = work.gemm_bytes(*shape, each, self.kind.activation_bytes_each)
+        tile = _tile_rows(self.kind, operator)
+        fill = chunking.tile_fill(shape[0], tile) if tile else 1.0
+        self.loads.append(Load(name, operator, runs, work.gemm_flop(*shape), moved, fill))
+
+    def stream(self, name: str, runs: float, tokens: float, width: float, tensors: float) -> None:
         """Add an element-wise operator that reads or writes ``tensors`` tensors of ``width``."""
         moved = work.streaming_bytes(tokens, width, tensors, self.kind.activation_bytes_each)
-        self.loads.append(Load(name, "elementwise", count, 0.0, moved))
+        self.loads.append(Load(name, "elementwise", runs, 0.0, moved))
 
-    def all_reduce(self, count: float, tokens: float) -> None:
+    def all_reduce(self, runs: float, tokens: float) -> None:
         """Add the all-reduce that follows a row-parallel product."""
         if self.kind.tp > 1:
             moved = work.streaming_bytes(tokens, self.kind.model.hidden, 1, self.kind.activation_bytes_each)
-            self.loads.append(Load("all-reduce", "all_reduce", count, 0.0, moved))
+            self.loads.append(Load("all-reduce", "all_reduce", runs, 0.0, moved))
 
 
 def token_loads(kind: InstanceKind, tokens: float, logits: float) -> list[Load]:
@@ -97,7 +105,7 @@ def token_loads(kind: InstanceKind, tokens: float, logits: float) -> list[Load]:
             _dense(build, layer.ffn, layer.count, tokens, "mlp")
         build.all_reduce(layer.count, tokens)
     if logits:
-        build.gemm("lm_head", 1, logits, model.vocab / kind.tp, model.hidden)
+        build.wide_gemm("lm_head", 1, logits, model.vocab / kind.tp, model.hidden)
     return build.loads
 
 
@@ -133,35 +141,42 @@ def _dense(build: _Builder, ffn: Dense, count: int, tokens: float, name: str) ->
 def _experts(build: _Builder, ffn: Experts, count: int, tokens: float) -> None:
     kind, hidden = build.kind, build.kind.model.hidden
     width = ffn.width / kind.tp
-    build.gemm("router", count, tokens, ffn.experts, hidden)
+    build.wide_gemm("router", count, tokens, ffn.experts, hidden)
     distinct = moe.distinct_experts(ffn.experts, ffn.top_k, tokens)
     weights = moe.expert_weight_bytes(distinct, hidden, width, 3, kind.weight_bytes_each)
     traffic = moe.expert_activation_bytes(tokens, ffn.top_k, hidden, width, kind.activation_bytes_each)
     flop = moe.experts_flop(tokens, ffn.top_k, hidden, width, 3)
-    operator = "moe_fp8" if kind.weight_dtype == "fp8" else "moe"
-    fit = kind.efficiency.operators.get(operator)
-    tile = fit.parameters.get("tile_rows", 1.0) if fit else 1.0
-    rows = moe.padded_rows(tokens, ffn.top_k, distinct, tile)
-    fill = rows / (tokens * ffn.top_k)
-    build.loads.append(Load("experts", operator, count, flop, weights + traffic, fill))
+    fill, tile = 1.0, _tile_rows(kind, build.experts)
+    if tile:
+        # Rounded, so that an expectation a rounding error below a whole number starts no further tile.
+        rows = moe.padded_rows(tokens, ffn.top_k, round(distinct, 9), tile)
+        fill = rows / (tokens * ffn.top_k)
+    build.loads.append(Load("experts", build.experts, count, flop, weights + traffic, fill))
     if ffn.shared_width:
         _dense(build, Dense(ffn.shared_width), count, tokens, "shared")
 
 
 def chunk_loads(kind: InstanceKind, chunk: Chunk) -> list[Load]:
-    """Attention of one chunk over its prefix and itself; for MLA, the prefix is expanded again."""
+    """Attention of one chunk over its prefix and itself; for MLA, the prefix is expanded again.
+
+    The prefix's latents are first gathered from the cache into activations.
+    """
     build = _Builder(kind)
     act, cached = kind.activation_bytes_each, kind.kv_bytes_each
-    for mixer, count in mixers(kind):
+    for mixer, count in kind.model.mixers:
         heads = mixer.heads // kind.tp
+        prefix: float = chunk.prefix
         if isinstance(mixer, LatentAttention):
             if chunk.prefix:
+                latent = mixer.kv_rank + mixer.rope_dim
+                moved = work.streaming_bytes(chunk.prefix, latent, 1, cached + act)
+                build.loads.append(Load("latent gather", "elementwise", count, 0.0, moved))
                 width = heads * (mixer.nope_dim + mixer.v_dim)
                 build.gemm("kv_b prefix", count, chunk.prefix, width, mixer.kv_rank)
             pairs = work.causal_pairs(chunk.tokens, chunk.prefix)
             build.stream("rope", count, chunk.tokens, (heads + 1) * mixer.rope_dim, 2)
             qk_dim, v_dim, kv_heads = mixer.nope_dim + mixer.rope_dim, mixer.v_dim, heads
-            operator, cached_each, prefix = "mla_prefill", act, chunk.prefix
+            operator, cached_each = "mla_prefill", act
         else:
             pairs, prefix = _windowed(mixer, chunk)
             qk_dim, v_dim, kv_heads = mixer.head_dim, mixer.head_dim, local_kv_heads(mixer, kind.tp)
@@ -177,8 +192,7 @@ def chunk_loads(kind: InstanceKind, chunk: Chunk) -> list[Load]:
 
 def _wave_fill(kind: InstanceKind, operator: str, heads: int, tokens: float) -> float:
     """Whole waves of attention tiles over the SMs, where the operator's fit was made with them."""
-    fit = kind.efficiency.operators.get(operator)
-    rows = fit.parameters.get("tile_rows") if fit else None
+    rows = _tile_rows(kind, operator)
     if rows is None:
         return 1.0
     return float(chunking.sm_fill(heads * ceil(tokens / rows), kind.gpu.sm_count))
@@ -199,7 +213,7 @@ def decode_loads(kind: InstanceKind, batch: float, context: float) -> list[Load]
     """
     loads = []
     act, cached = kind.activation_bytes_each, kind.kv_bytes_each
-    for mixer, count in mixers(kind):
+    for mixer, count in kind.model.mixers:
         heads = mixer.heads // kind.tp
         if isinstance(mixer, LatentAttention):
             flop = work.latent_absorbed_flop(heads, mixer.kv_rank, mixer.rope_dim, context)

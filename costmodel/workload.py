@@ -30,26 +30,21 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Lengths:
-    """Log-normal lengths: ``median`` and ``p95`` tokens, drawn again outside ``low`` .. ``high``.
+    """Log-normal lengths: median and standard deviation of the logarithm, truncated to ``low`` .. ``high``.
 
-    ``p95 == median`` is a fixed length.
+    ``sigma`` 0 is a fixed length.
     """
 
     median: float
-    p95: float
+    sigma: float
     low: int = 1
     high: int = 32768
 
     def __post_init__(self) -> None:
-        if not 0 < self.median <= self.p95:
-            raise InputError(f"lengths need 0 < median <= p95, not median {self.median:g}, p95 {self.p95:g}")
-        if not self.low <= self.median <= self.high:
-            raise InputError(f"the median {self.median:g} lies outside {self.low} .. {self.high}")
-
-    @property
-    def sigma(self) -> float:
-        """Standard deviation of the logarithm."""
-        return math.log(self.p95 / self.median) / _NORMAL.inv_cdf(0.95)
+        if not (self.sigma >= 0 and math.isfinite(self.sigma)):
+            raise InputError(f"sigma cannot be {self.sigma:g}")
+        if not 1 <= self.low <= self.median <= self.high:
+            raise InputError(f"lengths need 1 <= low <= median <= high, not {self.low}, {self.median:g}, {self.high}")
 
     def _whole(self, z: float) -> int:
         return max(1, round(self.median * math.exp(self.sigma * z)))

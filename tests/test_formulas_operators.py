@@ -37,17 +37,14 @@ def test_streaming_time() -> None:
 
 
 def test_decode_attention_time() -> None:
-    # 35 / 5 + 0.3 + 0.01 * 3 * 7
-    got = operators.decode_attention_time(
-        bytes_moved=35,
-        memory_bytes_per_s=10.0,
-        bandwidth_share=0.5,
-        latency=0.3,
-        per_sequence_head=0.01,
-        batch=3,
-        kv_heads=7,
-    )
-    assert got == pytest.approx(7.51, rel=1e-12)
+    own: dict[str, Any] = {"latency": 0.3, "per_sequence_head": 0.01, "batch": 3, "kv_heads": 7}
+    rates = {name: HARDWARE[name] for name in ("peak_flop_per_s", "memory_bytes_per_s", "bandwidth_share")}
+    # bytes 35 / 5 = 7 hide 6 / 8 of arithmetic; 0.3 and 0.01 * 3 * 7
+    memory_bound = operators.decode_attention_time(flop=6, bytes_moved=35, **rates, **own)
+    assert memory_bound == pytest.approx(7.51, rel=1e-12)
+    # 72 flop at the whole peak of 8 take 9 and hide the bytes
+    compute_bound = operators.decode_attention_time(flop=72, bytes_moved=35, **rates, **own)
+    assert compute_bound == pytest.approx(9.51, rel=1e-12)
 
 
 def test_latent_decode_time() -> None:
@@ -101,6 +98,13 @@ def test_no_time_is_below_the_roofline(
     bound = roofline.roofline_time(flop, size, peak, bandwidth) * (1 - 1e-12)
     assert operators.tile_roofline_time(flop=flop, bytes_moved=size, fill=fill, **hardware) >= bound
     assert operators.additive_time(flop=flop, bytes_moved=size, **hardware) >= bound
+    rates = {name: hardware[name] for name in hardware if name != "compute_share"}
+    assert (
+        operators.decode_attention_time(
+            flop=flop, bytes_moved=size, per_sequence_head=0, batch=1, kv_heads=1, **rates
+        )
+        >= bound
+    )
     assert (
         operators.latent_decode_time(flop=flop, bytes_moved=size, per_sequence=0, batch=1, **hardware)
         >= bound

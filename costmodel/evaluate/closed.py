@@ -7,6 +7,7 @@ of gaps does not describe it. Percentiles come from an evaluation request by req
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ..deployment import Deployment
@@ -182,7 +183,7 @@ class ClosedForm:
         wire = moments([path.wire_s(n) for n in sizes], away)
         exposed = [path.control_s + path.exposed_s(n, t) for n, t in zip(sizes, prompts.alone)]
         use, link_use = rate * service.mean / servers, rate * wire.mean / lanes
-        wait = queue_wait(rate, service, servers, self.scv) if use < 1 else 0.0
+        wait = queue_wait(rate, service, servers, self.scv) if use < 1 else math.inf
         link = queue_wait(rate, wire, lanes, 1.0) if link_use < 1 else 0.0
         return _Remote(use, wait, service.mean, link_use, link, moments(exposed, away).mean)
 

@@ -10,7 +10,7 @@ before the steps that begin at it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..deployment import Deployment
 from ..errors import NoAnswerError
@@ -58,6 +58,8 @@ class Reference:
         self.router = Router(strategy, self.pools, deployment, slo)
         self.events: list[tuple[float, int, int, object]] = []
         self.order = 0
+        self.give_up: Callable[[Record], bool] | None = None
+        self.stopped = False
 
     def run(self, requests: Sequence[Request]) -> Run:
         """Evaluate requests in order of arrival until all have finished, and return their records.
@@ -71,7 +73,7 @@ class Reference:
             record = Record(request, ideal_prefill=prefill, ideal_decode=decode)
             records.append(record)
             self._push(request.arrival_s, _ARRIVAL, record)
-        while self.events:
+        while self.events and not self.stopped:
             self._instant()
         span = max((r.end for r in records if r.finished), default=0.0)
         return Run(self.strategy.name, records, self._uses(span), span)
@@ -159,6 +161,7 @@ class Reference:
         record.end = now
         record.gathering -= record.ideal_decode
         inst.release(record, record.request.isl + record.request.output_tokens)
+        self.stopped = self.give_up is not None and self.give_up(record)
 
     # --- hand-over -----------------------------------------------------------------------------------
 
@@ -242,9 +245,13 @@ def evaluate(
     slo: Slo,
     times: dict[InstanceKind, StepTimes] | None = None,
     ideal: Ideal | None = None,
+    give_up: Callable[[Record], bool] | None = None,
 ) -> Run:
     """Evaluate requests (in order of arrival) under a strategy, token by token.
 
-    ``times`` and ``ideal`` may be shared between evaluations of one comparison.
+    ``times`` and ``ideal`` may be shared between evaluations of one comparison. ``give_up`` is asked at each
+    finished request whether to stop there.
     """
-    return Reference(strategy, deployment, slo, times, ideal).run(requests)
+    reference = Reference(strategy, deployment, slo, times, ideal)
+    reference.give_up = give_up
+    return reference.run(requests)

@@ -51,9 +51,10 @@ def queue_wait(rate: float, service: Moments, servers: int, arrival_scv: float) 
     return float(waiting.allen_cunneen_wait(rate, service.mean, servers, arrival_scv, service.scv))
 
 
-def seen_step(times: StepTimes, batch: float, context: float) -> float:
-    """Decode step that a request sees: itself and ``batch`` others."""
-    return times.decode_smooth(1 + batch, (1 + batch) * context)
+def seen_step(times: StepTimes, batch: float, offered: Offered) -> float:
+    """Decode step that a request sees: its share of the even spread over the pool, and itself."""
+    seen = max(1.0, batch + 1 / offered.count)
+    return times.decode_smooth(seen, seen * offered.context)
 
 
 def _full_token(times: StepTimes, offered: Offered) -> float:
@@ -71,7 +72,7 @@ def whole_station(times: StepTimes, prompts: PromptTimes, offered: Offered) -> S
     room = 1 - busy
 
     def gap(batch: float) -> float:
-        return seen_step(times, batch, offered.context) / room
+        return seen_step(times, batch, offered) / room
 
     batch = _fixed_point(lambda b: offered.tokens * gap(b), offered.most)
     step = gap(batch) * room
@@ -95,7 +96,7 @@ def mixed_station(
 
     def gap(batch: float) -> float:
         """Mean time between two tokens of a decode, over mixed and decode-only steps."""
-        step = seen_step(times, batch, offered.context)
+        step = seen_step(times, batch, offered)
         if offered.prompts <= 0:
             return step
         found, full, busy = load(batch)
@@ -105,7 +106,7 @@ def mixed_station(
 
     batch = _fixed_point(lambda b: offered.tokens * gap(b), offered.most)
     crowded = offered.tokens * gap(offered.most) / offered.most
-    step = seen_step(times, batch, offered.context)
+    step = seen_step(times, batch, offered)
     if offered.prompts <= 0:
         return Station(crowded, batch, step, step, min(1.0, batch) * step / 2, 0.0)
     found, full, busy = load(batch)

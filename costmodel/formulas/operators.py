@@ -95,10 +95,16 @@ def streaming_time(bytes_moved: Any, memory_bytes_per_s: Any, bandwidth_share: A
     unit="second",
     symbol="t",
     source=FITTED,
-    assumes=("arithmetic is negligible", "each sequence and KV head adds a fixed time"),
+    assumes=(
+        "arithmetic and bytes overlap wholly",
+        "arithmetic runs at peak: it is the limit only with many query heads a KV head, which no fit covers",
+        "each sequence and KV head adds a fixed time",
+    ),
 )
 def decode_attention_time(
+    flop: Any,
     bytes_moved: Any,
+    peak_flop_per_s: Any,
     memory_bytes_per_s: Any,
     bandwidth_share: Any,
     latency: Any,
@@ -108,15 +114,16 @@ def decode_attention_time(
 ) -> Any:
     """Time of a decode step's attention in one layer.
 
-    0.08 GB at 0.8 of 2 TB/s (50 us), 18 us, and 25 ns for each of 16 * 8 sequence-heads (3.2 us):
+    0.08 GB at 0.8 of 2 TB/s (50 us) hide 0.32 GFLOP; 18 us, and 25 ns for each of 16 * 8 sequence-heads:
 
-    >>> t = decode_attention_time(bytes_moved=0.08e9, memory_bytes_per_s=2e12, bandwidth_share=0.8,
-    ...     latency=18e-6, per_sequence_head=25e-9, batch=16, kv_heads=8)
+    >>> t = decode_attention_time(flop=0.32e9, bytes_moved=0.08e9, peak_flop_per_s=312e12,
+    ...     memory_bytes_per_s=2e12, bandwidth_share=0.8, latency=18e-6, per_sequence_head=25e-9, batch=16,
+    ...     kv_heads=8)
     >>> f"{t * 1e6:.1f} us"
     '71.2 us'
     """
-    bytes_time = memory_time(bytes_moved, bandwidth_share * memory_bytes_per_s)
-    return bytes_time + latency + per_sequence_head * batch * kv_heads
+    limit = roofline_time(flop, bytes_moved, peak_flop_per_s, bandwidth_share * memory_bytes_per_s)
+    return limit + latency + per_sequence_head * batch * kv_heads
 
 
 @formula(

@@ -114,7 +114,9 @@ def cases(folder: Path) -> Iterator[Case]:
         else:
             yield from mla_prefill_h100(folder, gpu, projections)
             yield from mla_decode(folder, gpu, projections)
-        yield from moe(folder, gpu)
+        yield from moe(folder, gpu, "bfloat16")
+        if gpu is H100:
+            yield from moe(folder, gpu, "fp8_block")
         yield from elementwise(folder, gpu)
         yield from all_reduce(folder, gpu)
     yield from connectors(folder)

@@ -146,15 +146,16 @@ def mla_decode(folder: Path, gpu: Gpu, g: Array) -> list[Case]:
     ]
 
 
-def moe(folder: Path, gpu: Gpu) -> list[Case]:
-    """Fused routed experts (gate, up, down), bf16.
+def moe(folder: Path, gpu: Gpu, dtype: str) -> list[Case]:
+    """Fused routed experts (gate, up, down) in "bfloat16", or "fp8_block" (1 byte a weight, 2 an activation).
 
     The tile is the one with the smaller error on the fitted part. Fitted on the least skewed
     distribution, one expert-parallel rank, inter sizes that are multiples of 64. All shapes of hidden
     size 2048 (nearest to DeepSeek-V2-Lite) and every second other one are held out.
     """
     name = f"aiconfigurator/moe_{gpu.vidur}_vllm.csv"
-    table = [r for r in rows(folder, name) if r["moe_dtype"] == "bfloat16"]
+    table = [r for r in rows(folder, name) if r["moe_dtype"] == dtype]
+    peak, width = (gpu.bf16, 2.0) if dtype == "bfloat16" else (gpu.fp8, 1.0)
     m, h, inter, k, experts, tp, ep, t = columns(
         table,
         "num_tokens",
@@ -169,7 +170,8 @@ def moe(folder: Path, gpu: Gpu) -> list[Case]:
     kind = np.array([r["distribution"] for r in table])
     i = inter / tp
     whole = (i % 64 == 0) & (ep == 1)
-    level = "balanced" if "balanced" in kind else "power_law_1.01"
+    # In fp8, balanced rows of 256 experts are faster than reading 256 experts at peak: not all are hit.
+    level = "balanced" if "balanced" in kind and dtype == "bfloat16" else "power_law_1.01"
     base = whole & (kind == level)
     shapes = list(zip(h, i, experts, k, strict=True))
     kept = set(sorted({q for q, ok in zip(shapes, whole, strict=True) if ok and q[0] != 2048})[::2])
@@ -193,14 +195,14 @@ def moe(folder: Path, gpu: Gpu) -> list[Case]:
     ) -> Case:
         height = np.where(m <= experts, 16, tile) if small else np.full_like(m, tile)
         flop = 6 * h * i * distinct * np.ceil(m * k / distinct / height - 1e-9) * height
-        size = (distinct * 3 * h * i + activations) * 2
+        size = distinct * 3 * h * i * width + activations * 2
 
         def predict(p: Array) -> Array:
-            return np.asarray(combine(flop / (p[0] * gpu.bf16), size / (p[1] * gpu.hbm)) + p[2])
+            return np.asarray(combine(flop / (p[0] * peak), size / (p[1] * gpu.hbm)) + p[2])
 
         return Case(
             gpu.name,
-            "moe",
+            "moe" if dtype == "bfloat16" else "moe_fp8",
             f"{form} tile {'16/' if small else ''}{tile}",
             ("compute_share", "bandwidth_share", "latency"),
             (1, 1, US),
@@ -213,10 +215,9 @@ def moe(folder: Path, gpu: Gpu) -> list[Case]:
             checks=checks,
         )
 
+    best = 16 if gpu is A100 or dtype != "bfloat16" else 32
     return [
-        case(
-            tile, small, form, combine, (form, small, tile) == ("additive", False, 16 if gpu is A100 else 32)
-        )
+        case(tile, small, form, combine, (form, small, tile) == ("additive", False, best))
         for form, combine in (("norm2", np.hypot), ("additive", np.add), ("max", np.maximum))
         for tile, small in ((16, False), (32, False), (64, False), (128, False), (64, True))
     ]

@@ -1,0 +1,194 @@
+"""Options that commands share, and the wrapper that prints an answer. Nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from ..errors import NoAnswerError
+from ..units import Dimension, parse_option
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:  # click before 8.4 has no type argument
+    ParamType = click.ParamType
+
+
+class Quantity(ParamType):
+    """A number with a unit of one dimension, in SI; tokens are whole numbers. Raises InputError."""
+
+    def __init__(self, dimension: Dimension, *, positive: bool = True) -> None:
+        self.dimension = dimension
+        self.positive = positive
+        self.name = {"token": "tokens", "1": "number", "second": "time"}.get(dimension, dimension)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value in SI."""
+        if not isinstance(value, str):
+            return value
+        option = param.opts[0] if param else self.name
+        found = parse_option(value, self.dimension, option, positive=self.positive)
+        return int(found) if self.dimension == "token" else found
+
+
+class Known(ParamType):
+    """A packaged name or a path, passed on as it is; ``names`` serves shell completion."""
+
+    def __init__(self, name: str, names: Callable[[], Iterable[str]]) -> None:
+        self.name = name
+        self.names = names
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the packaged names that start with what is typed, then files."""
+        found = [CompletionItem(name) for name in self.names() if name.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="file")]
+
+
+def _models() -> Iterable[str]:
+    from ..families import packaged_models
+
+    return packaged_models()
+
+
+def _gpus() -> Iterable[str]:
+    from ..hardware import gpu_names
+
+    return gpu_names()
+
+
+def _links() -> Iterable[str]:
+    from ..link import link_names
+
+    return link_names()
+
+
+def _connectors() -> Iterable[str]:
+    from ..link import connector_names
+
+    return connector_names()
+
+
+def _efficiencies() -> Iterable[str]:
+    from ..efficiency import efficiency_names
+
+    return efficiency_names()
+
+
+GPU = Known("NAME|FILE", _gpus)
+LINK = Known("NAME|FILE", _links)
+TOKENS = Quantity("token")
+SECONDS = Quantity("second")
+
+
+def option(*names: str, **settings: Any) -> Callable[[F], F]:
+    """``click.option`` whose default, where there is one, is shown."""
+    settings.setdefault("show_default", settings.get("default") is not None)
+    return click.option(*names, **settings)
+
+
+def model_argument() -> Callable[[F], F]:
+    """MODEL: a packaged name or the path of a config.json."""
+    return click.argument("model", type=Known("MODEL", _models))
+
+
+def hardware_option(*, required: bool = False, name: str = "--hardware") -> Callable[[F], F]:
+    """A GPU by name or file."""
+    text = "GPU: a packaged name (costmodel show hardware) or a TOML file."
+    return option(name, type=GPU, required=required, help=text)
+
+
+def efficiency_option() -> Callable[[F], F]:
+    """Measured efficiencies by name or file."""
+    text = "Efficiencies in place of the GPU's own: a name or a TOML file."
+    return option("--efficiency", type=Known("NAME|FILE", _efficiencies), help=text)
+
+
+def link_option(*, required: bool = False) -> Callable[[F], F]:
+    """A link by name or file."""
+    text = "Link: a packaged name (costmodel show links) or a TOML file."
+    return option("--link", type=LINK, required=required, help=text)
+
+
+def nics_option() -> Callable[[F], F]:
+    """Ports of an instance."""
+    text = "Ports, adapters or (NVLink, PCIe) GPUs of an instance that carry the copy."
+    return option("--nics", type=int, default=1, help=text)
+
+
+def connector_option(default: str = "mooncake-vllm") -> Callable[[F], F]:
+    """The software that copies."""
+    text = "Software that copies: a packaged name (costmodel show connectors) or a TOML file."
+    return option("--connector", type=Known("NAME|FILE", _connectors), default=default, help=text)
+
+
+def overlap_option() -> Callable[[F], F]:
+    """Serial or layer-wise copies."""
+    text = "Copy after the prefill, or layer by layer beside it."
+    return option("--overlap", type=click.Choice(("serial", "layerwise")), default="serial", help=text)
+
+
+def tp_option(
+    name: str = "--tp", default: int | None = 1, text: str = "Tensor-parallel GPUs."
+) -> Callable[[F], F]:
+    """A degree of tensor parallelism."""
+    return option(name, type=int, default=default, help=text)
+
+
+def dtype_option() -> Callable[[F], F]:
+    """The dtype of weights and products."""
+    return option("--dtype", help="Dtype of the weights; default: the checkpoint's.")
+
+
+def kv_dtype_option() -> Callable[[F], F]:
+    """The dtype of the cache."""
+    return option("--kv-dtype", help="Dtype of the KV cache; default: that of the weights, or bf16.")
+
+
+def tokens_option(name: str, text: str, **settings: Any) -> Callable[[F], F]:
+    """A whole number of tokens."""
+    zero = settings.pop("zero", False)
+    return option(name, type=Quantity("token", positive=not zero), help=text, **settings)
+
+
+def answers(command: str) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Add --format and --detail to a function that returns an answer, and print it.
+
+    A NoAnswerError goes on to the group (exit code 1), after its JSON object where JSON is asked for. An
+    answer whose ``answered`` is False (nothing is stable, nothing fits) is printed and exits with 1, too.
+    """
+
+    def wrap(ask: Callable[..., Any]) -> Callable[..., None]:
+        @option(
+            "-f",
+            "--format",
+            "form",
+            type=click.Choice(("table", "markdown", "json")),
+            default="table",
+            help="How to print the answer.",
+        )
+        @click.option("--detail", is_flag=True, help="Print more columns and every source.")
+        @wraps(ask)
+        def run(form: str, detail: bool, **options: Any) -> None:
+            from ..report.render import refusal, render
+
+            try:
+                answer = ask(**options)
+            except NoAnswerError as error:
+                if form == "json":
+                    click.echo(refusal(f"costmodel.{command}/1", "no_answer", str(error)))
+                raise
+            click.echo(render(answer, form, detail=detail))
+            if not getattr(answer, "answered", True):
+                raise click.exceptions.Exit(1)
+
+        return run
+
+    return wrap

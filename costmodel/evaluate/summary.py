@@ -1,0 +1,125 @@
+"""From a run to figures: percentiles with confidence intervals, stages of P95 TTFT, ledger, GPU-seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..workload import Slo
+from .timeline import ACCOUNTS, Record, Run
+
+#: Two-sided 95 % quantile of Student's t with 7 degrees of freedom: eight batches of a run.
+_BATCHES, _T7 = 8, 2.365
+_FEWEST = 20
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Sample quantile: the smallest value with at least ``share`` of the sample at or below it."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def mean(values: Sequence[float]) -> float:
+    """Arithmetic mean."""
+    return sum(values) / len(values)
+
+
+@dataclass(frozen=True)
+class Stages:
+    """P95 TTFT and the stages that add up to it, and by how much the mean stages were scaled to do so."""
+
+    ttft_s: float
+    stages: dict[str, float]
+    scale: float
+
+
+def ttft_stages(record: Record, first_token: str) -> dict[str, float]:
+    """Return the stages of one request's TTFT; they add up to it."""
+    stages = {
+        "queue_s": record.queue,
+        "load_s": record.load,
+        "prefill_s": record.ideal_prefill,
+        "stretch_s": record.stretch,
+        "recompute_s": record.recompute,
+        "admission_s": record.admission,
+    }
+    if record.route == "remote" and first_token != "prefill":
+        stages["admission_s"] += record.seating
+        stages["link_s"] = record.link
+        stages["handover_s"] = record.handover
+    return {"link_s": 0.0, "handover_s": 0.0} | stages
+
+
+def p95_stages(records: Sequence[Record], first_token: str) -> Stages:
+    """Return P95 TTFT with the mean stages of the requests at P94 to P96 (at least the 5 nearest), scaled."""
+    ordered = sorted(records, key=lambda r: r.ttft)
+    count = len(ordered)
+    at = max(0, math.ceil(0.95 * count) - 1)
+    low, high = max(0, math.ceil(0.94 * count) - 1), max(0, math.ceil(0.96 * count) - 1)
+    while high - low + 1 < min(5, count):
+        low, high = max(0, low - 1), min(count - 1, high + 1)
+    near = [ttft_stages(r, first_token) for r in ordered[low : high + 1]]
+    means = {key: mean([stages[key] for stages in near]) for key in near[0]}
+    total, value = sum(means.values()), ordered[at].ttft
+    scale = value / total if total else 1.0
+    return Stages(value, {key: v * scale for key, v in means.items()}, scale)
+
+
+def stage_percentiles(records: Sequence[Record], first_token: str) -> dict[str, float]:
+    """Return the P95 of each stage on its own. They do not add up."""
+    stages = [ttft_stages(r, first_token) for r in records]
+    return {key: quantile(sorted(s[key] for s in stages), 0.95) for key in stages[0]}
+
+
+def p95_interval(records: Sequence[Record]) -> float | None:
+    """Half-width of the 95 % confidence interval of P95 TTFT, from eight consecutive batches of the run.
+
+    None below 20 requests a batch.
+    """
+    size = len(records) // _BATCHES
+    if size < _FEWEST:
+        return None
+    batches = [sorted(r.ttft for r in records[i * size : (i + 1) * size]) for i in range(_BATCHES)]
+    values = [quantile(batch, 0.95) for batch in batches]
+    centre = mean(values)
+    spread = math.sqrt(sum((v - centre) ** 2 for v in values) / (_BATCHES - 1))
+    return _T7 * spread / math.sqrt(_BATCHES)
+
+
+def mean_ledger(records: Sequence[Record]) -> dict[str, float]:
+    """Return the mean seconds of each account, of the ideal and of E2E; accounts add up to E2E - ideal."""
+    ledger = {f"{name}_s": mean([r.account(name) for r in records]) for name in ACCOUNTS}
+    return ledger | {"ideal_s": mean([r.ideal for r in records]), "e2e_s": mean([r.e2e for r in records])}
+
+
+def attainment(records: Sequence[Record], slo: Slo) -> float:
+    """Share of all requests that finished and met every SLO."""
+    return sum(r.finished and slo.met(r.ttft, r.tpot) for r in records) / len(records)
+
+
+def gpu_seconds(run: Run) -> dict[str, float]:
+    """GPU-seconds a request: prefill alone, decode, what mixing and chunking add to them, and idle pools.
+
+    ``mixed_s`` is negative where prompts that ride on decode steps cost less than alone. The parts add up
+    to the GPU time of the whole run.
+    """
+    count = len(run.finished)
+    per_gpu = [(use, use.gpus / use.instances) for use in run.pools]
+    decode = sum((use.decode_s + use.mixed_decode_s) * gpus for use, gpus in per_gpu)
+    prompts = sum((use.prefill_s + use.mixed_s - use.mixed_decode_s) * gpus for use, gpus in per_gpu)
+    gpus = max(gpus for _, gpus in per_gpu)
+    alone = sum(r.ideal_prefill for r in run.finished) * gpus
+    parts = {"prefill_s": alone, "decode_s": decode, "mixed_s": prompts - alone, "recompute_s": 0.0}
+    for use, width in per_gpu:
+        parts[f"idle_{use.role}_s"] = (use.span_s * use.instances - use.busy_s) * width
+    return {key: value / count for key, value in parts.items()}
+
+
+def group(ledger: dict[str, float]) -> dict[str, float]:
+    """Fold the ledger into copy, interference, stranding and sharing."""
+    return {
+        "copy_s": ledger["link_s"] + ledger["handover_s"] + ledger["load_s"],
+        "interference_s": ledger["stretch_s"] + ledger["stalls_s"],
+        "stranding_s": ledger["queue_s"] + ledger["admission_s"],
+        "sharing_s": ledger["gathering_s"],
+    }

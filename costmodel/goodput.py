@@ -1,0 +1,88 @@
+"""Goodput: the highest arrival rate at which SLO attainment still reaches its target, by bisection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .deployment import Deployment
+from .evaluate.closed import ClosedForm
+from .evaluate.ideal import Ideal
+from .evaluate.reference import evaluate
+from .evaluate.summary import attainment
+from .evaluate.timeline import Record
+from .instance import InstanceKind
+from .step import StepTimes
+from .strategies import Strategy
+from .workload import Workload
+
+#: Requests of one probe; the contract of the exact evaluator allows at most 1,000.
+PROBE = 600
+#: The bisection stops when the bracket is this narrow.
+RESOLUTION = 1.02
+_FLOOR = 1 / 64
+
+
+@dataclass(frozen=True)
+class Goodput:
+    """Requests per second of the whole deployment; 0 with a reason where even a trickle misses the SLOs."""
+
+    rate_per_s: float
+    probes: int
+    reason: str | None = None
+
+
+class Search:
+    """Bisects the rate of one strategy. ``seed`` fixes lengths and gaps: a probe only rescales time."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        deployment: Deployment,
+        workload: Workload,
+        times: dict[InstanceKind, StepTimes],
+        ideal: Ideal,
+        seed: int,
+        progress: Callable[[str], None],
+        probe: int = PROBE,
+    ) -> None:
+        self.strategy, self.deployment, self.workload = strategy, deployment, workload
+        self.times, self.ideal, self.seed, self.progress = times, ideal, seed, progress
+        self.probe, self.probes = min(probe, 1000), 0
+
+    def reaches(self, rate: float) -> bool:
+        """Say whether the strategy is stable and attains its target at this rate."""
+        workload = self.workload.at_rate(rate)
+        if not ClosedForm(self.deployment, workload, self.times, points=12).means(self.strategy).stable:
+            return False
+        self.probes += 1
+        self.progress(f"goodput of {self.strategy.name}: probe {self.probes} at {rate:.3g} requests/s")
+        requests = workload.sample(self.probe, self.seed)
+        slo = workload.slo
+        allowed = math.floor((1 - slo.attainment) * len(requests) + 1e-9)
+        missed = 0
+
+        def too_many(record: Record) -> bool:
+            nonlocal missed
+            missed += not slo.met(record.ttft, record.tpot)
+            return missed > allowed
+
+        run = evaluate(self.strategy, self.deployment, requests, slo, self.times, self.ideal, too_many)
+        return missed <= allowed and attainment(run.records, slo) >= slo.attainment
+
+    def run(self) -> Goodput:
+        """Bracket by doubling from the workload's rate, then bisect to 2 %."""
+        low = high = self.workload.rate
+        if self.reaches(low):
+            while self.reaches(high := low * 2):
+                low = high
+        else:
+            while not self.reaches(low := high / 2):
+                if low < self.workload.rate * _FLOOR:
+                    return Goodput(0.0, self.probes, f"misses the SLOs even at {low:.3g} requests/s")
+                high = low
+        while high / low > RESOLUTION:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self.reaches(middle) else (low, middle)
+        return Goodput(low, self.probes)

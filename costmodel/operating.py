@@ -1,0 +1,152 @@
+"""The operating point of the threshold: what the inequality's parameters are for a deployment and a load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .breakeven import Root, Values, numeric_root
+from .deployment import Deployment
+from .evaluate.closed import ClosedForm, Means
+from .instance import InstanceKind
+from .step import StepTimes
+from .strategies import DISAGGREGATED, Rule, RuleKind, Strategy, deflected
+from .work import Chunk
+from .workload import Workload
+
+#: Longest prompt looked at for a threshold, in uncached tokens.
+LONGEST = 131072.0
+_SHORTEST = 1e-6
+
+
+@dataclass(frozen=True)
+class Operating:
+    """Parameter values of the inequality, and where each of the load-dependent ones comes from."""
+
+    values: Values
+    observed: bool
+    note: str
+
+    def selfish(self) -> Values:
+        """The same values as shipped routers compare them: nobody waits behind this prompt."""
+        return {**self.values, "queued_prefill": 0.0, "queued_decode": 0.0}
+
+
+def prefill_line(times: StepTimes, chunk: int) -> tuple[float, float]:
+    """Return (a0, a) of prefill alone, a0 + a u, from a quarter of a chunk to a whole one."""
+    short = max(1, chunk // 4)
+    slope = (times.prefill(chunk) - times.prefill(short)) / (chunk - short) if chunk > short else 0.0
+    return times.prefill(chunk) - slope * chunk, slope
+
+
+def piggyback(times: StepTimes, chunk: int, batch: float, context: float) -> tuple[float, float]:
+    """Return (p, p0): the shares of a and a0 that a mixed step beside ``batch`` decodes hides.
+
+    From the excess of mixed over decode-only steps at a quarter of a chunk and at a whole one. Below half a
+    running decode there is nothing to ride on: (0, 0).
+    """
+    running = round(batch)
+    if running < 1:
+        return 0.0, 0.0
+    fixed, slope = prefill_line(times, chunk)
+    cached = running * context
+    base = times.decode(running, cached)
+    short = max(1, chunk // 4)
+    excess = [times.step((Chunk(c, 0),), 1, running, cached) - base for c in (short, chunk)]
+    rise = (excess[1] - excess[0]) / (chunk - short)
+    return 1 - rise / slope, 1 - (excess[1] - rise * chunk) / fixed
+
+
+def operating_point(
+    deployment: Deployment,
+    workload: Workload,
+    times: dict[InstanceKind, StepTimes],
+    *,
+    closed: ClosedForm | None = None,
+    strategy: Strategy = DISAGGREGATED,
+    overrides: Values | None = None,
+) -> Operating:
+    """Return the inequality's values at the load that ``strategy`` sees.
+
+    Wait, batch and queue factors are closed-form means; where the load has none they are those of an idle
+    deployment, and the note says so. ``overrides`` replace single values.
+    """
+    form = closed or ClosedForm(deployment, workload, times)
+    means = form.means(strategy)
+    given = overrides or {}
+    chunk = int(given.get("chunk", deployment.settings.token_budget))
+    batch = given.get("batch", means.batch or 0.0)
+    fixed, slope = prefill_line(times[deployment.prefill], chunk)
+    hidden, hidden_fixed = piggyback(times[deployment.decode], chunk, batch, form.context)
+    seen = max(1.0, batch)
+    step = times[deployment.decode].decode_smooth(seen, seen * form.context)
+    prompt = sum(r.uncached_tokens for r in form.requests) / len(form.requests)
+    path = deployment.path
+    per_token = path.wire_bytes(round(prompt)) / round(prompt)
+    rate = path.bandwidth_bytes_per_s * path.connector.bandwidth_share
+    values = {
+        "uncached": prompt,
+        "chunk": float(chunk),
+        "prefill_fixed": fixed,
+        "prefill_per_token": slope,
+        "decode_step": step,
+        "piggyback": hidden,
+        "piggyback_fixed": hidden_fixed,
+        "decode_weight": 1.0,
+        "batch": batch,
+        "control": path.control_s,
+        "latency": path.latency_s,
+        "kv_bytes_per_token": per_token,
+        "link_bytes_per_s": rate,
+    }
+    values |= _queues(deployment, workload, means)
+    note = means.reason or f"closed-form means of {means.strategy} at {workload.rate:.3g} requests/s"
+    if means.reason:
+        note = f"no closed-form wait ({means.reason}): wait and running decodes taken as none unless given"
+    return Operating({**values, **given}, means.reason is None, note)
+
+
+def _queues(deployment: Deployment, workload: Workload, means: Means) -> Values:
+    """Wait at the prefill pool, and how many prompts wait behind one per second of service it adds.
+
+    One M/G/1 server: rate x mean wait / (1 - utilisation), of one instance.
+    """
+    if means.prefill_wait_s is None:
+        return {"wait": 0.0, "queued_prefill": 0.0, "queued_decode": 0.0}
+    busy = {load.role: load.utilisation for load in means.loads}
+    rate = workload.rate * (1 - means.local_share) / deployment.topology.prefill
+    behind = rate * means.prefill_wait_s / (1 - busy["prefill"])
+    return {"wait": means.prefill_wait_s, "queued_prefill": behind, "queued_decode": 0.0}
+
+
+def threshold(values: Values) -> Root:
+    """Return the smallest number of uncached tokens from which remote prefill pays, by numbers alone."""
+    return numeric_root("tokens", values, _SHORTEST, LONGEST)
+
+
+def self_consistent(
+    deployment: Deployment, workload: Workload, times: dict[InstanceKind, StepTimes], overrides: Values | None = None
+) -> tuple[float | None, str]:
+    """Return the system threshold at the load that this very threshold produces, and how it was found.
+
+    Iterated from the threshold at the observed load, halfway each time; None where the closed form has no
+    answer on the way.
+    """
+    form = ClosedForm(deployment, workload, times)
+    point = operating_point(deployment, workload, times, closed=form, overrides=overrides)
+    if not point.observed:
+        return None, point.note
+    current = threshold(point.values).value
+    for _ in range(24):
+        if current is None:
+            return None, "local prefill is cheaper at every length"
+        rule = Rule(RuleKind.THRESHOLD, threshold=round(current))
+        point = operating_point(
+            deployment, workload, times, closed=form, strategy=deflected(rule), overrides=overrides
+        )
+        if not point.observed:
+            return None, f"at a threshold of {current:.0f} tokens {point.note}"
+        found = threshold(point.values).value
+        if found is not None and abs(found - current) <= max(1.0, 0.005 * current):
+            return found, "fixed point of closed-form means"
+        current = None if found is None else (current + found) / 2
+    return current, "not settled after 24 rounds: the last value"

@@ -1,0 +1,86 @@
+"""What every question does with its inputs: accept names or loaded objects, and check whole numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ..dtypes import cache_dtype, dtype_bytes
+from ..efficiency import Efficiency, load_efficiency
+from ..errors import InputError
+from ..families import read_model
+from ..hardware import Gpu, load_gpu
+from ..instance import InstanceKind, Parallelism, make_instance
+from ..link import Connector, Link, load_connector, load_link
+from ..model import Model
+
+
+def as_model(model: Model | str) -> Model:
+    """Return the model of a packaged name or a path of a config.json. Raises InputError."""
+    return read_model(model) if isinstance(model, str) else model
+
+
+def as_gpu(gpu: Gpu | str | Path) -> Gpu:
+    """Return the GPU of a packaged name or a path of a TOML file. Raises InputError."""
+    return gpu if isinstance(gpu, Gpu) else load_gpu(gpu)
+
+
+def as_link(link: Link | str | Path) -> Link:
+    """Return the link of a packaged name or a path of a TOML file. Raises InputError."""
+    return link if isinstance(link, Link) else load_link(link)
+
+
+def as_connector(connector: Connector | str | Path) -> Connector:
+    """Return the connector of a packaged name or a path of a TOML file. Raises InputError."""
+    return connector if isinstance(connector, Connector) else load_connector(connector)
+
+
+def as_instance(
+    model: Model | str,
+    hardware: Gpu | str | Path,
+    *,
+    tp: int = 1,
+    dtype: str | None = None,
+    kv_dtype: str | None = None,
+    efficiency: Efficiency | str | Path | None = None,
+) -> InstanceKind:
+    """Return the instance kind of these names or objects; ``efficiency`` None: the one the GPU names.
+
+    Raises InputError for anything unknown or a TP that does not divide the model.
+    """
+    gpu = as_gpu(hardware)
+    found = load_efficiency(efficiency) if isinstance(efficiency, str | Path) else efficiency
+    if found and found.gpu != gpu.name:
+        found = replace(found, borrowed_from=found.gpu)
+    layout = Parallelism(tp=tp)
+    return make_instance(as_model(model), gpu, layout, dtype=dtype, kv_dtype=kv_dtype, efficiency=found)
+
+
+def kv_dtype_of(model: Model, kv_dtype: str | None) -> str:
+    """Return the dtype of the cache. Raises InputError where none is passed and the model states none."""
+    if kv_dtype:
+        dtype_bytes(kv_dtype)
+        return kv_dtype
+    if not model.weight_dtype:
+        raise InputError(
+            f"{model.name}: its configuration states no dtype; pass --kv-dtype, such as --kv-dtype bf16"
+        )
+    return cache_dtype(model.weight_dtype)
+
+
+def check_whole(option: str, value: object, low: int = 1) -> None:
+    """Raise InputError unless ``value`` is a whole number of at least ``low``."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < low:
+        raise InputError(f"{option} must be a whole number of at least {low}, not {value!r}")
+
+
+def context_warnings(model: Model, tokens: int) -> tuple[str, ...]:
+    """Return a warning when ``tokens`` exceed what the model's configuration allows."""
+    if model.max_context is None or tokens <= model.max_context:
+        return ()
+    return (f"{tokens:,} tokens exceed the {model.max_context:,} positions that {model.name} is made for",)
+
+
+def model_source(model: Model) -> str:
+    """Return where the model's sizes come from."""
+    return f"{model.name}: {model.source}"

@@ -1,0 +1,355 @@
+"""What is known: models, hardware, links, connectors, workloads and formulas, every value with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..answer import About
+from ..dtypes import cache_dtype
+from ..efficiency import efficiency_for
+from ..errors import InputError, unknown
+from ..families import packaged_models, read_model
+from ..formulas import BOOK, formula_named
+from ..hardware import Gpu, gpu_names, load_gpu
+from ..kv import KvRow, allowed_tp, kv_bytes
+from ..link import Connector, Link, connector_names, link_names, load_connector, load_link
+from ..parameters import count_parameters
+from .explain import FormulaEntry, formula_entry
+
+SCHEMA = "costmodel.show/1"
+NOT_YET = ("engines", "records")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What there is of a kind: one entry each, all with the same keys (SI units in the key)."""
+
+    schema: str
+    kind: str
+    entries: tuple[dict[str, object], ...]
+    about: About
+
+
+@dataclass(frozen=True)
+class Value:
+    """A figure in SI (``unit`` is named), the text it was read from, and its source."""
+
+    name: str
+    value: float
+    unit: str
+    text: str
+    source: str
+
+
+@dataclass(frozen=True)
+class EfficiencyEntry:
+    """Fit of one operator kind; errors are fractions; ``borrowed`` says from which kind or GPU."""
+
+    kind: str
+    form: str
+    stack: str
+    parameters: dict[str, float]
+    points: int
+    held_out_points: int
+    fitted_mape: float | None
+    held_out_mape: float | None
+    held_out_bias: float | None
+    borrowed: str | None
+    note: str | None
+    source: str
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """A model: parameters, bytes and its layers by kind of KV. ``extras`` stand beside the main model."""
+
+    schema: str
+    name: str
+    model_type: str
+    layer_count: int
+    hidden: int
+    vocab: int
+    max_context: int | None
+    total_parameters: int
+    extras: dict[str, int]
+    active_parameters: int
+    weight_dtype: str | None
+    weight_bytes: int | None
+    weight_bytes_reason: str | None
+    kv_dtype: str
+    kv_bytes_per_token: int
+    kv_bytes_per_token_all_layers: int
+    fixed_bytes_per_sequence: int
+    layers: tuple[KvRow, ...]
+    allowed_tp: tuple[int, ...]
+    notes: tuple[str, ...]
+    about: About
+
+
+@dataclass(frozen=True)
+class HardwareEntry:
+    """A GPU: values, what is absent and why, and the efficiencies that stand for it."""
+
+    schema: str
+    name: str
+    title: str
+    generation: str
+    values: tuple[Value, ...]
+    absent: dict[str, str]
+    efficiency_stack: str
+    efficiency_date: str
+    borrowed_from: str | None
+    efficiencies: tuple[EfficiencyEntry, ...]
+    about: About
+
+
+@dataclass(frozen=True)
+class PathEntry:
+    """A link or a connector: values, what is absent and why; ``properties`` are its words and counts."""
+
+    schema: str
+    kind: str
+    name: str
+    title: str
+    properties: dict[str, object]
+    values: tuple[Value, ...]
+    absent: dict[str, str]
+    about: About
+
+
+@dataclass(frozen=True)
+class WorkloadEntry:
+    """A workload; lengths in tokens (log-normal), ``sigma`` of their logarithm."""
+
+    schema: str
+    name: str
+    rate_per_s: float
+    properties: dict[str, object]
+    uncached_tokens: dict[str, float] | None
+    cached_tokens: int
+    output_tokens: dict[str, float] | None
+    slo_ttft_s: float | None
+    slo_tpot_s: float | None
+    attainment: float
+    chosen: str
+    about: About
+
+
+def ask_show(kind: str, name: str | None = None) -> object:
+    """Return the listing of a kind, or one of it by name (or path). Raises InputError for unknown ones."""
+    if kind in NOT_YET:
+        raise InputError(f"{kind} cannot be shown yet: none are packaged; there are {', '.join(KINDS)}")
+    if kind not in KINDS:
+        raise InputError(unknown("kind", kind, KINDS, remedy=f"(one of {', '.join(KINDS)})"))
+    names, row, entry = KINDS[kind]
+    if name is not None:
+        return entry(name)
+    return Listing(SCHEMA, kind, tuple(row(each) for each in names()), About(sources=("packaged files",)))
+
+
+def _model_row(name: str) -> dict[str, object]:
+    entry = _model_entry(name)
+    keys = ("name", "model_type", "total_parameters", "active_parameters", "kv_bytes_per_token_all_layers")
+    return {key: getattr(entry, key) for key in keys}
+
+
+def _model_entry(name: str) -> ModelEntry:
+    model = read_model(name)
+    counts = count_parameters(model)
+    dtype = cache_dtype(model.weight_dtype or "bf16")
+    kv = kv_bytes(model, 1, dtype)
+    said = ("active parameters: what one token is multiplied with, the head once and no input embedding",)
+    return ModelEntry(
+        schema=SCHEMA,
+        name=model.name,
+        model_type=model.model_type,
+        layer_count=model.layer_count,
+        hidden=model.hidden,
+        vocab=model.vocab,
+        max_context=model.max_context,
+        total_parameters=counts.total_parameters,
+        extras=counts.extras,
+        active_parameters=counts.active_parameters,
+        weight_dtype=model.weight_dtype,
+        weight_bytes=counts.weight_bytes,
+        weight_bytes_reason=counts.weight_bytes_reason,
+        kv_dtype=dtype,
+        kv_bytes_per_token=kv.kv_bytes_per_token,
+        kv_bytes_per_token_all_layers=kv.kv_bytes_per_token_all_layers,
+        fixed_bytes_per_sequence=kv.fixed_bytes_per_sequence,
+        layers=kv.rows,
+        allowed_tp=allowed_tp(model),
+        notes=model.notes,
+        about=About((*said, f"KV in {dtype}"), (model.source,)),
+    )
+
+
+def _gpu_row(name: str) -> dict[str, object]:
+    gpu = load_gpu(name)
+    return {
+        "name": gpu.name,
+        "title": gpu.title,
+        "memory": gpu.values["memory"].text,
+        "memory_bytes_per_s": gpu.memory_bytes_per_s,
+        "peak_bf16_flop_per_s": gpu.peak_flop_per_s("bf16"),
+        "efficiencies_of": efficiency_for(gpu).gpu,
+    }
+
+
+def _gpu_entry(name: str) -> HardwareEntry:
+    gpu = load_gpu(name)
+    fits = efficiency_for(gpu)
+    entries = tuple(
+        EfficiencyEntry(
+            kind=fit.kind,
+            form=fit.form,
+            stack=fit.stack or fits.stack,
+            parameters=dict(fit.parameters),
+            points=fit.points,
+            held_out_points=fit.held_out_points,
+            fitted_mape=fit.fitted_mape,
+            held_out_mape=fit.held_out_mape,
+            held_out_bias=fit.held_out_bias,
+            borrowed=fit.borrowed or fits.borrowed_from,
+            note=fit.note,
+            source=fit.source,
+        )
+        for fit in fits.operators.values()
+    )
+    warnings = (f"no fit of its own: efficiencies are those of {fits.gpu}",) if fits.borrowed_from else ()
+    return HardwareEntry(
+        schema=SCHEMA,
+        name=gpu.name,
+        title=gpu.title,
+        generation=gpu.generation,
+        values=_values(gpu, _units("hardware")),
+        absent=dict(gpu.absent),
+        efficiency_stack=fits.stack,
+        efficiency_date=fits.date,
+        borrowed_from=fits.borrowed_from,
+        efficiencies=entries,
+        about=About(("bandwidths are of one direction",), _sources(gpu), warnings=warnings),
+    )
+
+
+def _link_row(name: str) -> dict[str, object]:
+    link = load_link(name)
+    return {
+        "name": link.name,
+        "title": link.title,
+        "bandwidth_bytes_per_s": link.bandwidth_bytes_per_s,
+        "per": link.per,
+        "sustained_bytes_per_s": link.sustained_bytes_per_s,
+        "latency_s": link.latency_s,
+    }
+
+
+def _link_entry(name: str) -> PathEntry:
+    link = load_link(name)
+    return _path(link, "link", {"kind": link.kind, "per": link.per})
+
+
+def _connector_row(name: str) -> dict[str, object]:
+    found = load_connector(name)
+    share = found.values.get("bandwidth_share")
+    latency = found.values.get("latency")
+    return {
+        "name": found.name,
+        "title": found.title,
+        "block_tokens": found.block_tokens,
+        "bandwidth_share": share and share.value,
+        "latency_s": latency and latency.value,
+        "held_out_mape": found.held_out_mape,
+    }
+
+
+def _connector_entry(name: str) -> PathEntry:
+    found = load_connector(name)
+    keys = ("block_tokens", "block_rule", "fitted_mape", "held_out_mape")
+    return _path(found, "connector", {key: getattr(found, key) for key in keys})
+
+
+def _path(found: Link | Connector, kind: str, properties: dict[str, object]) -> PathEntry:
+    about = About(("bandwidths are of one direction",), _sources(found))
+    values = _values(found, _units(kind))
+    return PathEntry(SCHEMA, kind, found.name, found.title, properties, values, dict(found.absent), about)
+
+
+def _units(kind: str) -> Mapping[str, str]:
+    from ..hardware import SCHEMA as hardware
+    from ..link import CONNECTOR_SCHEMA, LINK_SCHEMA
+
+    return {"hardware": hardware, "link": LINK_SCHEMA, "connector": CONNECTOR_SCHEMA}[kind]
+
+
+def _values(found: Gpu | Link | Connector, units: Mapping[str, str]) -> tuple[Value, ...]:
+    return tuple(Value(k, v.value, units[k], v.text, v.source) for k, v in found.values.items())
+
+
+def _sources(found: Gpu | Link | Connector) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value.source for value in found.values.values()))
+
+
+def _workload_names() -> tuple[str, ...]:
+    from ..workloads import workload_names
+
+    return workload_names()
+
+
+def _workload_row(name: str) -> dict[str, object]:
+    entry = _workload_entry(name)
+    prompt, output = entry.uncached_tokens or {}, entry.output_tokens or {}
+    return {
+        "name": entry.name,
+        "rate_per_s": entry.rate_per_s,
+        "prompt_median_tokens": prompt.get("median"),
+        "output_median_tokens": output.get("median"),
+        "slo_ttft_s": entry.slo_ttft_s,
+        "slo_tpot_s": entry.slo_tpot_s,
+    }
+
+
+def _workload_entry(name: str) -> WorkloadEntry:
+    from ..workloads import load_workload
+
+    found = load_workload(name)
+    arrivals = {key: value for key, value in asdict(found.arrivals).items() if key != "rate"}
+    return WorkloadEntry(
+        schema=SCHEMA,
+        name=found.name,
+        rate_per_s=found.rate,
+        properties=arrivals,
+        uncached_tokens=found.uncached and asdict(found.uncached),
+        cached_tokens=found.cached_tokens,
+        output_tokens=found.output and asdict(found.output),
+        slo_ttft_s=found.slo.ttft_s,
+        slo_tpot_s=found.slo.tpot_s,
+        attainment=found.slo.attainment,
+        chosen=found.chosen,
+        about=About(sources=(found.chosen,)),
+    )
+
+
+def _formula_row(name: str) -> dict[str, object]:
+    made = formula_named(name)
+    first = (made.__doc__ or "").strip().split("\n", 1)[0]
+    return {"name": name, "topic": made.__module__.rsplit(".", 1)[-1], "unit": made.unit, "meaning": first}
+
+
+def _formula_entry(name: str) -> FormulaEntry:
+    return formula_entry(formula_named(name), traced=False, schema=SCHEMA)
+
+
+_Kind = tuple[Callable[[], Any], Callable[[str], dict[str, object]], Callable[[str], object]]
+
+#: kind: (names, one row of the listing, one entry in full)
+KINDS: dict[str, _Kind] = {
+    "models": (packaged_models, _model_row, _model_entry),
+    "hardware": (gpu_names, _gpu_row, _gpu_entry),
+    "links": (link_names, _link_row, _link_entry),
+    "connectors": (connector_names, _connector_row, _connector_entry),
+    "workloads": (_workload_names, _workload_row, _workload_entry),
+    "formulas": (lambda: tuple(BOOK), _formula_row, _formula_entry),
+}

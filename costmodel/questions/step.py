@@ -1,0 +1,278 @@
+"""How long a step takes, operator by operator, and what cutting a prompt into chunks costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..answer import About
+from ..efficiency import Efficiency
+from ..errors import InputError, unknown
+from ..formulas import chunking
+from ..hardware import Gpu
+from ..instance import InstanceKind
+from ..kv import bytes_per_gpu
+from ..model import Model
+from ..step import Operator, Step, StepTimes, analyse_step
+from ..work import Chunk, chunk_loads, token_loads
+from .inputs import as_instance, check_whole, context_warnings, model_source
+
+SCHEMA = "costmodel.step/1"
+PHASES = ("prefill", "decode", "mixed")
+
+
+@dataclass(frozen=True)
+class ChunkedPrefill:
+    """A prompt cut into ``chunks`` chunks, alone: its time in all, and over that of one step (``ratio``).
+
+    ``reread_bytes``: earlier KV read back, per GPU. Fills are work computed over useful work, at least 1:
+    rows of GEMM tiles, and waves of attention tiles on the SMs, both of a full chunk.
+    """
+
+    chunk: int
+    chunks: int
+    time_s: float
+    ratio: float
+    reread_bytes: float
+    tile_fill: float
+    sm_fill: float
+
+
+@dataclass(frozen=True)
+class FitUsed:
+    """An efficiency behind the answer; ``held_out_mape`` is a fraction, ``borrowed`` says from where."""
+
+    kind: str
+    form: str
+    stack: str
+    held_out_mape: float | None
+    borrowed: str | None
+    source: str
+
+
+@dataclass(frozen=True)
+class StepAnswer:
+    """A step on one GPU of an instance; ``low_s`` .. ``high_s`` from held-out errors, ``bound_s`` physics.
+
+    ``context`` is tokens per running sequence. ``stall_s``: what the chunk of a mixed step adds to the
+    ``decode_alone_s`` of the same batch. ``chunked``: the price of chunking the whole prompt.
+    """
+
+    schema: str
+    model: str
+    hardware: str
+    phase: str
+    tp: int
+    dtype: str
+    kv_dtype: str
+    tokens: int
+    cached: int
+    batch: int
+    context: int
+    time_s: float
+    low_s: float
+    high_s: float
+    bound_s: float
+    flop: float
+    bytes: float
+    mfu: float
+    mbu: float
+    operators: tuple[Operator, ...]
+    decode_alone_s: float | None
+    stall_s: float | None
+    chunked: tuple[ChunkedPrefill, ...]
+    efficiencies: tuple[FitUsed, ...]
+    about: About
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What a step holds: a chunk (or none), whether it ends its prompt, and the running decodes."""
+
+    chunks: tuple[Chunk, ...]
+    last: int
+    batch: int
+    context: int
+
+
+def ask_step(
+    model: Model | str,
+    hardware: Gpu | str | Path,
+    phase: str,
+    *,
+    isl: int | None = None,
+    cached: int | None = None,
+    batch: int | None = None,
+    context: int | None = None,
+    chunk: Sequence[int] = (),
+    tp: int = 1,
+    dtype: str | None = None,
+    kv_dtype: str | None = None,
+    efficiency: Efficiency | str | Path | None = None,
+) -> StepAnswer:
+    """Return the time of a step.
+
+    ``prefill``: ``isl`` prompt tokens, ``cached`` of them in the cache, in one step; each ``chunk`` adds
+    the price of cutting the prompt. ``decode``: ``batch`` sequences of ``context`` tokens each. ``mixed``:
+    both, with one ``chunk`` over ``cached`` tokens (it ends the prompt where ``isl`` says so).
+
+    Raises InputError for values that are missing, wrong or mean nothing in that phase.
+    """
+    kind = as_instance(model, hardware, tp=tp, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency)
+    shape = _shape(phase, isl, cached, batch, context, chunk)
+    total = shape.batch * shape.context
+    step = analyse_step(kind, shape.chunks, last=shape.last, batch=shape.batch, context=total)
+    times = StepTimes(kind)
+    alone = times.decode(shape.batch, total) if phase == "mixed" else None
+    prompt = shape.chunks[0] if shape.chunks else Chunk(0)
+    cut = tuple(_chunked(times, prompt, size) for size in chunk) if phase == "prefill" else ()
+    longest = max(shape.context, prompt.prefix + prompt.tokens)
+    used = _fits_used(kind, step)
+    return StepAnswer(
+        schema=SCHEMA,
+        model=kind.model.name,
+        hardware=kind.gpu.name,
+        phase=phase,
+        tp=kind.tp,
+        dtype=kind.weight_dtype,
+        kv_dtype=kind.kv_dtype,
+        tokens=prompt.tokens,
+        cached=prompt.prefix,
+        batch=shape.batch,
+        context=shape.context,
+        time_s=step.time_s,
+        low_s=step.low_s,
+        high_s=step.high_s,
+        bound_s=step.bound_s,
+        flop=step.flop,
+        bytes=step.bytes,
+        mfu=step.mfu,
+        mbu=step.mbu,
+        operators=step.operators,
+        decode_alone_s=alone,
+        stall_s=None if alone is None else step.time_s - alone,
+        chunked=cut,
+        efficiencies=used,
+        about=_about(kind, used, phase, prompt, longest),
+    )
+
+
+def _shape(
+    phase: str,
+    isl: int | None,
+    cached: int | None,
+    batch: int | None,
+    context: int | None,
+    chunk: Sequence[int],
+) -> _Shape:
+    """Check the options of a phase and return the step they describe."""
+    if phase not in PHASES:
+        raise InputError(unknown("phase", phase, PHASES, remedy=f"(one of {', '.join(PHASES)})"))
+    given = {
+        "--isl": isl,
+        "--cached": cached,
+        "--batch": batch,
+        "--context": context,
+        "--chunk": chunk or None,
+    }
+    needed, allowed = {
+        "prefill": (("--isl",), ("--cached", "--chunk")),
+        "decode": (("--context",), ("--batch",)),
+        "mixed": (("--context", "--chunk"), ("--isl", "--cached", "--batch")),
+    }[phase]
+    problems = [f"a {phase} step needs {name}" for name in needed if given[name] is None]
+    problems += [
+        f"{name} means nothing in a {phase} step"
+        for name, value in given.items()
+        if value is not None and name not in needed + allowed
+    ]
+    if phase == "mixed" and len(chunk) > 1:
+        problems.append("a mixed step takes one --chunk; a prefill step takes several and prices each")
+    if problems:
+        raise InputError(problems)
+    prefix, running = cached or 0, 1 if batch is None else batch
+    for name, value in (*given.items(), *(("--chunk", size) for size in chunk)):
+        if value is not None and value is not chunk:
+            check_whole(name, value, 0 if name == "--cached" else 1)
+    if phase == "decode":
+        return _Shape((), 0, running, context or 0)
+    if isl is not None and prefix >= isl:
+        raise InputError(f"--cached {prefix} leaves nothing of --isl {isl}, which includes it")
+    if phase == "prefill":
+        return _Shape((Chunk((isl or 0) - prefix, prefix),), 1, 0, 0)
+    if isl is not None and prefix + chunk[0] > isl:
+        raise InputError(f"--cached {prefix} and --chunk {chunk[0]} exceed --isl {isl}")
+    return _Shape((Chunk(chunk[0], prefix),), int(isl == prefix + chunk[0]), running, context or 0)
+
+
+def _chunked(times: StepTimes, prompt: Chunk, size: int) -> ChunkedPrefill:
+    """Return the price of computing a prompt in chunks of ``size`` tokens, alone on its instance."""
+    kind, end = times.kind, prompt.prefix + prompt.tokens
+    cuts = [Chunk(min(size, end - start), start) for start in range(prompt.prefix, end, size)]
+    total = sum(times.step((cut,), int(cut is cuts[-1]), 0, 0.0) for cut in cuts)
+    full = cuts[0]
+    waves = [load.fill for load in chunk_loads(kind, full) if load.name == "prefill attention"]
+    tiles = [load.fill for load in token_loads(kind, full.tokens, 0) if load.kind.startswith("gemm")]
+    tiles = [load.fill for load in token_loads(kind, full.tokens, 0) if load.kind in ("gemm", "gemm_fp8")]
+    return ChunkedPrefill(
+        chunk=size,
+        chunks=len(cuts),
+        time_s=total,
+        ratio=total / times.prefill(prompt.tokens, prompt.prefix),
+        reread_bytes=_reread(kind, prompt, cuts),
+        tile_fill=max(tiles),
+        sm_fill=max(waves),
+    )
+
+
+def _reread(kind: InstanceKind, prompt: Chunk, cuts: Sequence[Chunk]) -> float:
+    """KV bytes per GPU that the chunks read back and one unchunked step would not."""
+    size = cuts[0].tokens
+    found = 0.0
+    for mixer, count in kind.model.mixers:
+        each = count * bytes_per_gpu(mixer, int(kind.kv_bytes_each), kind.tp)
+        if mixer.window is None:
+            own = float(chunking.chunk_kv_reread(prompt.tokens, size, each))
+            found += own + each * prompt.prefix * (len(cuts) - 1)
+        else:
+            seen = [min(cut.prefix, mixer.window - 1) for cut in cuts]
+            found += each * sum(seen[1:])
+    return found
+
+
+def _fits_used(kind: InstanceKind, step: Step) -> tuple[FitUsed, ...]:
+    used = sorted({operator.kind for operator in step.operators})
+    fits = [kind.efficiency.operators[name] for name in used]
+    return tuple(
+        FitUsed(
+            fit.kind,
+            fit.form,
+            fit.stack or kind.efficiency.stack,
+            fit.held_out_mape,
+            fit.borrowed or kind.efficiency.borrowed_from,
+            fit.source,
+        )
+        for fit in fits
+    )
+
+
+def _about(kind: InstanceKind, used: Sequence[FitUsed], phase: str, prompt: Chunk, longest: int) -> About:
+    gpu = kind.gpu
+    keys = [f"peak_{kind.weight_dtype}", f"peak_{kind.activation_dtype}", "memory_bandwidth"]
+    keys += ["nvlink_bandwidth"] if kind.tp > 1 else []
+    figures = [f"{gpu.name} {k}, {gpu.values[k].text}: {gpu.values[k].source}" for k in dict.fromkeys(keys)]
+    said = ["one GPU of the instance; operators one after the other, without gaps"]
+    if phase != "decode":
+        said.append("cold cache" if not prompt.prefix else f"{prompt.prefix:,} prompt tokens cached")
+    if phase != "prefill":
+        said.append("the sequences of the batch are equally long")
+    if phase == "mixed":
+        said.append("chunk and decodes share every operator but attention")
+    warnings = [f"{fit.kind}: efficiency borrowed from {fit.borrowed}" for fit in used if fit.borrowed]
+    return About(
+        assumptions=(*said, *kind.model.notes),
+        sources=(model_source(kind.model), *figures, *(f"{fit.kind}: {fit.source}" for fit in used)),
+        not_modelled=("host and scheduler time between steps", "sampling", "whether the KV of the step fits"),
+        warnings=(*warnings, *context_warnings(kind.model, longest)),
+    )

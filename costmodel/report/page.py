@@ -1,0 +1,119 @@
+"""A page: what every answer becomes before it is printed, whatever the format. Units follow from the keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ..answer import About
+from ..units import Dimension, format_si
+
+EXACT_BELOW = 1_000_000  # bytes up to here are printed as they are, larger ones with a prefix, too
+
+_UNITS: tuple[tuple[str, Dimension], ...] = (
+    # the first pattern found in a key gives its unit
+    (r"bytes_per_s$", "byte/second"),
+    (r"flop_per_s$", "flop/second"),
+    (r"_per_s$", "1/second"),
+    (r"_s$", "second"),
+    (r"(^|_)bytes(_|$)", "byte"),
+)
+_SHARES = re.compile(r"(_mape|_bias|_share|^mfu|^mbu)$")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text; ``right`` says which columns are aligned to the right. No headers: a list of facts."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text to be printed as it is; ``language`` "latex" is a formula."""
+
+    text: str
+    language: str = ""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The title of a part of a page."""
+
+    text: str
+
+
+Block = Table | Code | Heading | str
+
+
+@dataclass(frozen=True)
+class Page:
+    """A title, blocks (a plain text is a paragraph) and what the answer rests on; ``cite``: list sources."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    about: About
+    cite: bool = False
+
+
+def shown(key: str, value: object, *, binary: bool = False) -> str:
+    """Return a value as people read it; its unit follows from the end of its key (``binary``: GiB for GB).
+
+    >>> shown("wire_s", 5.31e-05), shown("kv_bytes_per_token", 31104), shown("mfu", 0.31)
+    ('53.1 us', '31,104 B', '31.0 %')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {shown(name, inner)}" for name, inner in value.items()) or "none"
+    if isinstance(value, tuple | list):
+        return ", ".join(shown(key, inner) for inner in value)
+    if not isinstance(value, int | float):
+        return str(value)
+    if _SHARES.search(key):
+        return f"{value:.1%}".replace("%", " %")
+    if key == "flop":
+        return format_si(value, "flop/second").removesuffix("/s")
+    for pattern, dimension in _UNITS:
+        if re.search(pattern, key):
+            return _with_unit(value, dimension, binary and dimension == "byte")
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def _with_unit(value: float, dimension: Dimension, binary: bool) -> str:
+    if dimension != "byte" or not isinstance(value, int):
+        return format_si(value, dimension, 4 if binary else 3, binary=binary)
+    exact = f"{value:,} B"
+    return exact if abs(value) < EXACT_BELOW else f"{format_si(value, dimension)} ({exact})"
+
+
+def facts(answer: object, labels: Mapping[str, str], *, binary: bool = False) -> Table:
+    """Return label and value of these fields; a value that is None gives its ``..._reason``."""
+    rows = []
+    for key, label in labels.items():
+        value = getattr(answer, key)
+        text = shown(key, value, binary=binary)
+        reason = None if value is not None else _reason(answer, key)
+        rows.append((label, f"{text}  ({reason})" if reason else text))
+    return Table((), tuple(rows), (False, False))
+
+
+def _reason(answer: object, key: str) -> str | None:
+    stem = re.sub(r"_(s|bytes|per_s|usd|tokens)$", "", key)
+    return getattr(answer, f"{key}_reason", None) or getattr(answer, f"{stem}_reason", None)
+
+
+def table(items: Iterable[object], columns: Mapping[str, str]) -> Table:
+    """Return a row an item (a dataclass or a mapping) with these fields; ``columns``: field -> header."""
+    values = [
+        [item.get(key) if isinstance(item, Mapping) else getattr(item, key) for key in columns]
+        for item in items
+    ]
+    rows = tuple(tuple(shown(key, cell) for key, cell in zip(columns, row)) for row in values)
+    right = tuple(all(isinstance(row[i], int | float | None) for row in values) for i in range(len(columns)))
+    return Table(tuple(columns.values()), rows, right)

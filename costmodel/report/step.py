@@ -1,0 +1,59 @@
+"""The page of ``costmodel step``."""
+
+from __future__ import annotations
+
+from ..questions.step import StepAnswer
+from .page import Block, Heading, Page, facts, shown, table
+
+TIMES = {
+    "bound_s": "bound",
+    "mfu": "MFU",
+    "mbu": "MBU",
+    "flop": "FLOPs a GPU",
+    "bytes": "bytes a GPU, at least",
+}
+MIXED = {"decode_alone_s": "the same decodes alone", "stall_s": "what the chunk adds"}
+OPERATORS = {"name": "operator", "count": "runs", "time_s": "time", "bound_s": "bound", "limit": "limited by"}
+MORE = {"flop": "FLOPs", "bytes": "bytes", "intensity": "flop/byte", "kind": "efficiency"}
+CHUNKED = {
+    "chunk": "chunk",
+    "chunks": "chunks",
+    "time_s": "time",
+    "ratio": "x unchunked",
+    "reread_bytes": "KV read again",
+    "tile_fill": "tile fill",
+    "sm_fill": "SM fill",
+}
+FITS = {
+    "kind": "efficiency",
+    "held_out_mape": "held-out error",
+    "form": "form",
+    "stack": "stack",
+    "borrowed": "borrowed",
+}
+
+
+def page(answer: StepAnswer, detail: bool) -> Page:
+    """Return the page of an answer; ``detail`` adds work and efficiency of each operator."""
+    label = f"{answer.hardware} TP{answer.tp}, {answer.dtype} weights, {answer.kv_dtype} KV"
+    time = " .. ".join(shown("time_s", value) for value in (answer.low_s, answer.high_s))
+    blocks: list[Block] = [
+        f"{shown('time_s', answer.time_s)}  (band {time})",
+        facts(answer, TIMES | (MIXED if answer.phase == "mixed" else {})),
+        table(answer.operators, OPERATORS | (MORE if detail else {})),
+    ]
+    if answer.chunked:
+        blocks += [Heading("The prompt in chunks, alone"), table(answer.chunked, CHUNKED)]
+    if detail:
+        blocks += [Heading("Efficiencies"), table(answer.efficiencies, FITS)]
+    return Page(f"{_what(answer)} of {answer.model} on {label}", tuple(blocks), answer.about)
+
+
+def _what(answer: StepAnswer) -> str:
+    decodes = f"{answer.batch:,} decodes of {answer.context:,} tokens"
+    prompt = f"{answer.tokens:,} prompt tokens over {answer.cached:,} cached"
+    return {
+        "prefill": f"Prefill step, {prompt},",
+        "decode": f"Decode step, {decodes},",
+        "mixed": f"Mixed step, {prompt} with {decodes},",
+    }[answer.phase]

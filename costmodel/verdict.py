@@ -1,0 +1,82 @@
+"""From figures to a verdict: which strategy, by what margin, how sure, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .bands import Bands, spread
+from .results import StrategyResult
+from .strategies import Strategy
+
+TOO_CLOSE, NONE_STABLE = "too_close_to_call", "none_stable"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict, its objective, and the margin (at least 1) of the best over the second with its band."""
+
+    verdict: str
+    objective: str
+    best: str | None
+    runner_up: str | None
+    margin: float | None
+    margin_low: float | None
+    margin_high: float | None
+    reason: str | None
+
+
+def objective_of(results: Sequence[StrategyResult]) -> str:
+    """Goodput where at least one stable strategy has some, else mean delay."""
+    some = any(r.stable and r.goodput_per_gpu_per_s for r in results)
+    return "goodput_per_gpu" if some else "mean_delay"
+
+
+def judge(results: Sequence[StrategyResult], strategies: Sequence[Strategy], bands: Bands) -> Verdict:
+    """Rank the stable strategies and band the margin of the best over the second."""
+    objective = objective_of(results)
+    stable = [r for r in results if r.stable and _score(r, objective) is not None]
+    if not stable:
+        if any(r.stable for r in results):
+            reason = next(r.reason for r in results if r.stable) or "no objective can be computed"
+            return Verdict(TOO_CLOSE, objective, None, None, None, None, None, reason)
+        return Verdict(NONE_STABLE, objective, None, None, None, None, None, "no strategy is stable at this rate")
+    ranked = sorted(stable, key=lambda r: _score(r, objective) or 0.0, reverse=objective == "goodput_per_gpu")
+    best = ranked[0]
+    if len(ranked) < 2:
+        reason = "only one strategy is stable at this rate"
+        return Verdict(best.name, objective, best.name, None, None, None, None, reason)
+    second = ranked[1]
+    top, next_best = _score(best, objective), _score(second, objective)
+    assert top is not None and next_best is not None
+    if min(top, next_best) <= 0:
+        reason = "the best delay is 0" if objective == "mean_delay" else "the second has no goodput"
+        return Verdict(best.name, objective, best.name, second.name, None, None, None, reason)
+    margin = top / next_best if objective == "goodput_per_gpu" else next_best / top
+    by_name = {s.name: s for s in strategies}
+    factor, reason = _factor(by_name[best.name], by_name[second.name], best, second, objective, bands)
+    low, high = (None, None) if factor is None else (margin / factor, margin * factor)
+    close = low is not None and low <= 1
+    return Verdict(
+        TOO_CLOSE if close else best.name, objective, best.name, second.name, margin, low, high, reason
+    )
+
+
+def _score(result: StrategyResult, objective: str) -> float | None:
+    return result.goodput_per_gpu_per_s if objective == "goodput_per_gpu" else result.mean_delay_s
+
+
+def _factor(
+    best: Strategy, second: Strategy, a: StrategyResult, b: StrategyResult, objective: str, bands: Bands
+) -> tuple[float | None, str | None]:
+    """Return the factor of the margin's band, from closed-form means at moved step times."""
+    if objective == "mean_delay":
+        first, other = bands.delays(best), bands.delays(second)
+    else:
+        gpus = bands.gpus
+        first = bands.rates(best, (a.goodput_per_gpu_per_s or 0.0) * gpus)
+        other = bands.rates(second, (b.goodput_per_gpu_per_s or 0.0) * gpus)
+    if first is None or other is None:
+        return None, "no band: closed-form means do not exist for this load, and bands rest on them"
+    ratios = [x / y for x, y in zip(first, other)]
+    return spread(ratios[0], ratios[1:]), None

@@ -1,0 +1,256 @@
+"""Physical bounds of steps: published sizes by hand, and no estimate below its bound over random models."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from costmodel.bound import step_bound
+from costmodel.families import read_model
+from costmodel.hardware import Gpu, gpu_names, load_gpu
+from costmodel.instance import InstanceKind, Parallelism, make_instance
+from costmodel.kv import allowed_tp
+from costmodel.model import Attention, Dense, Experts, FeedForward, LatentAttention, Layer, Mixer, Model
+from costmodel.step import analyse_step
+from costmodel.work import Chunk
+
+A100 = {"flop": 312e12, "byte": 2039e9}
+H100 = {"flop": 989e12, "byte": 3350e9}
+
+# Weights a token multiplies, by hand from the published configurations.
+# Llama-3.1-8B: q and o 4096 x 4096, k and v 4096 x 1024, three of 4096 x 14336; 32 layers.
+LLAMA = 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
+LLAMA_HEAD = 4096 * 128256
+# DeepSeek-V2-Lite: q 2048 x 3072 (16 heads of 192), latent 2048 x 576, expansion 512 x 4096, o 2048 x 2048.
+V2_LITE_MIXER = 2048 * 3072 + 2048 * 576 + 512 * 4096 + 2048 * 2048
+# One dense layer of width 10944; 26 with a router of 64, 6 experts of 1408 and two shared ones.
+V2_LITE = 27 * V2_LITE_MIXER + 3 * 2048 * 10944 + 26 * 2048 * (64 + 3 * 1408 * (6 + 2))
+V2_LITE_HEAD = 2048 * 102400
+
+
+@lru_cache
+def gpu(name: str) -> Gpu:
+    return load_gpu(name)
+
+
+@lru_cache
+def instance(model: str, name: str, dtype: str | None = None, tp: int = 1) -> InstanceKind:
+    return make_instance(read_model(model), gpu(name), Parallelism(tp), dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("name", "peaks", "published_ms"), [("a100-sxm-80gb", A100, 422.9), ("h100-sxm", H100, 133.4)]
+)
+def test_bound_of_a_long_llama_prompt(name: str, peaks: dict[str, float], published_ms: float) -> None:
+    tokens = 8192
+    # 2 FLOPs a weight and token, one row of the head, 4 x heads x head_dim per query-key pair and layer:
+    # 1.1435e14 + 1.05e9 + 32 x 4 x 32 x 128 x 8192 x 8193 / 2 = 1.7594e13, in all 1.3194e14
+    flop = 2 * (tokens * LLAMA + LLAMA_HEAD) + 32 * 4 * 32 * 128 * tokens * (tokens + 1) / 2
+    found = step_bound(instance("meta-llama/Llama-3.1-8B", name), (Chunk(tokens),), 1, 0, 0)
+    assert found.flop == flop
+    assert found.time_s == pytest.approx(flop / peaks["flop"], rel=1e-12)
+    assert found.time_s * 1e3 == pytest.approx(published_ms, abs=0.05)
+
+
+@pytest.mark.parametrize(("tokens", "ms"), [(512, 7.5), (2048, 31.3), (8192, 147.5), (32768, 946.6)])
+def test_bound_of_v2_lite_on_an_a100(tokens: int, ms: float) -> None:
+    # Expanded MLA: 2 x 16 heads x (128 + 64 + 128) FLOPs a pair. At 512 tokens:
+    # 2 x 512 x 2,241,593,344 + 2 x 209,715,200 + 27 x 10,240 x 131,328 = 2.3321e12, 7.475 ms;
+    # its bytes, 2 x (2,241,593,344 + 209,715,200) = 4.90 GB, take 2.40 ms.
+    flop = 2 * (tokens * V2_LITE + V2_LITE_HEAD) + 27 * 2 * 16 * 320 * tokens * (tokens + 1) / 2
+    found = step_bound(instance("deepseek-ai/DeepSeek-V2-Lite", "a100-sxm-80gb"), (Chunk(tokens),), 1, 0, 0)
+    assert found.flop == flop
+    assert found.bytes_moved == 2 * (V2_LITE + V2_LITE_HEAD)
+    assert found.time_s == pytest.approx(flop / A100["flop"], rel=1e-3)
+    assert found.time_s * 1e3 == pytest.approx(ms, abs=0.05)
+
+
+def test_streaming_every_expert_is_an_estimate_and_no_bound() -> None:
+    # All 15,706,484,224 weights at two bytes over 2,039 GB/s: 15.406 ms
+    streamed = 15_706_484_224 * 2 / A100["byte"]
+    assert streamed * 1e3 == pytest.approx(15.4, abs=0.05)
+    kind = instance("deepseek-ai/DeepSeek-V2-Lite", "a100-sxm-80gb")
+    assert step_bound(kind, (Chunk(512),), 1, 0, 0).time_s < streamed
+    assert analyse_step(kind, (Chunk(512),)).time_s > streamed
+
+
+def test_bound_of_a_decode_step_is_its_bytes() -> None:
+    # Weights and head once, 131,072 bytes of KV a token: 15.01 GB + 16 x 1000 x 131,072 = 17.11 GB, 8.39 ms
+    kind = instance("meta-llama/Llama-3.1-8B", "a100-sxm-80gb")
+    found = step_bound(kind, (), 0, 16, 16_000)
+    assert found.bytes_moved == 2 * (LLAMA + LLAMA_HEAD) + 16_000 * 131_072
+    assert found.flop == 2 * 16 * (LLAMA + LLAMA_HEAD) + 32 * 4 * 32 * 128 * 16_000
+    assert found.time_s == found.memory_s == found.bytes_moved / A100["byte"]
+
+
+def test_bound_of_v2_lite_decodes_reads_latents() -> None:
+    # Absorbed: 2 x 16 x (2 x 512 + 64) FLOPs and 576 elements of two bytes a cached token and layer.
+    kind = instance("deepseek-ai/DeepSeek-V2-Lite", "a100-sxm-80gb")
+    found = step_bound(kind, (), 0, 4, 4_000)
+    assert found.bytes_moved == 2 * (V2_LITE + V2_LITE_HEAD) + 27 * 4_000 * 576 * 2
+    assert found.flop == 2 * 4 * (V2_LITE + V2_LITE_HEAD) + 27 * 2 * 16 * 1088 * 4_000
+
+
+def test_bound_of_a_latent_chunk_takes_the_cheaper_of_two_ways() -> None:
+    # 8 tokens over 1,000: 8,036 pairs. Absorbed 2 x 16 x 1088 = 34,816 a pair, 2.80e8; expanded 10,240 a
+    # pair and 2 x 1000 x 512 x 4096 for the prefix, 4.28e9. With 2,048 tokens expanding wins.
+    kind = instance("deepseek-ai/DeepSeek-V2-Lite", "a100-sxm-80gb")
+    few = step_bound(kind, (Chunk(8, 1000),), 0, 0, 0)
+    assert few.flop == 2 * 8 * V2_LITE + 27 * 34_816 * 8_036
+    many = step_bound(kind, (Chunk(2048, 1000),), 0, 0, 0)
+    pairs = sum(1000 + token for token in range(1, 2049))
+    assert many.flop == 2 * 2048 * V2_LITE + 27 * (10_240 * pairs + 2 * 1000 * 512 * 4096)
+
+
+def test_bound_of_a_windowed_chunk_counts_what_the_window_shows() -> None:
+    # Mistral-7B-v0.1, window 4096: 300 tokens over 4,000, token by token.
+    kind = instance("mistralai/Mistral-7B-v0.1", "a100-sxm-80gb")
+    pairs = sum(min(4000 + token, 4096) for token in range(1, 301))
+    weights = 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
+    found = step_bound(kind, (Chunk(300, 4000),), 0, 0, 0)
+    assert found.flop == 2 * 300 * weights + 32 * 4 * 32 * 128 * pairs
+    # a decode of 10,000 tokens reads 4,096; two of 1,000 read 2,000
+    assert step_bound(kind, (), 0, 1, 10_000).flop == 2 * (weights + 4096 * 32000) + 32 * 16384 * 4096
+    assert step_bound(kind, (), 0, 2, 2_000).flop == 4 * (weights + 4096 * 32000) + 32 * 16384 * 2000
+
+
+def test_eight_bit_checkpoints_keep_router_and_head_at_two_bytes() -> None:
+    # Matrices at the fp8 peak and one byte; head, router (26 x 2048 x 64) and attention at the 16-bit peak.
+    kind = instance("deepseek-ai/DeepSeek-V2-Lite", "h100-sxm", "fp8")
+    router = 26 * 2048 * 64
+    found = step_bound(kind, (Chunk(100),), 1, 0, 0)
+    assert found.bytes_moved == V2_LITE - router + 2 * (router + V2_LITE_HEAD)
+    wide = 2 * (100 * router + V2_LITE_HEAD) + 27 * 10_240 * 5_050
+    assert found.compute_s == pytest.approx(2 * 100 * (V2_LITE - router) / 1979e12 + wide / 989e12, rel=1e-12)
+
+
+def test_tensor_parallel_bound_is_shared_evenly() -> None:
+    one = step_bound(instance("meta-llama/Llama-3.1-8B", "h100-sxm"), (Chunk(100, 50),), 1, 3, 300)
+    four = step_bound(instance("meta-llama/Llama-3.1-8B", "h100-sxm", None, 4), (Chunk(100, 50),), 1, 3, 300)
+    assert (four.flop, four.bytes_moved) == (one.flop / 4, one.bytes_moved / 4)
+    assert four.time_s == pytest.approx(one.time_s / 4, rel=1e-12)
+
+
+# Random models, instances and steps.
+
+
+def mixers() -> st.SearchStrategy[Mixer]:
+    dims = st.sampled_from([32, 64, 128, 256])
+    heads = st.tuples(st.sampled_from([1, 2, 4, 8, 16]), st.sampled_from([1, 2, 4, 7, 16, 128]))
+    windows = st.none() | st.sampled_from([1, 100, 4096])
+    grouped = st.builds(lambda h, dim, w: Attention(h[0] * h[1], h[0], dim, w), heads, dims, windows)
+    latent = st.builds(
+        LatentAttention,
+        heads=st.sampled_from([1, 8, 16, 128]),
+        q_rank=st.none() | st.sampled_from([64, 1536]),
+        kv_rank=st.sampled_from([64, 512]),
+        nope_dim=dims,
+        rope_dim=st.sampled_from([16, 64]),
+        v_dim=dims,
+    )
+    return grouped | latent
+
+
+def blocks() -> st.SearchStrategy[FeedForward]:
+    widths = st.integers(1, 256).map(lambda n: 64 * n)
+    dense = st.builds(Dense, widths, st.sampled_from([2, 3]))
+    shape = st.sampled_from([(8, 1), (8, 2), (16, 16), (64, 6), (128, 8), (256, 8)])
+    routed = st.builds(
+        lambda shape, width, shared: Experts(shape[0], shape[1], width, shared),
+        shape,
+        widths.map(lambda n: n // 4),
+        st.just(0) | widths,
+    )
+    return dense | routed
+
+
+def layers() -> st.SearchStrategy[Layer]:
+    return st.builds(Layer, st.integers(1, 40), mixers(), blocks(), st.just(0))
+
+
+models = st.builds(
+    Model,
+    name=st.just("random"),
+    model_type=st.just("random"),
+    hidden=st.integers(1, 64).map(lambda n: 128 * n),
+    vocab=st.integers(100, 200_000),
+    layers=st.lists(layers(), min_size=1, max_size=2).map(tuple),
+    tied_embeddings=st.booleans(),
+    weight_dtype=st.just("bf16"),
+    max_context=st.none(),
+    source=st.just("random"),
+)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A step as drawn: chunks, how many of them end their prompt, decodes and their summed context."""
+
+    chunks: tuple[Chunk, ...]
+    last: int
+    batch: int
+    context: float
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Drawn:
+    prefixes = st.just(0) | st.integers(1, 40_000)
+    most = draw(st.integers(0, 3))
+    chunks = draw(st.lists(st.builds(Chunk, st.integers(1, 9_000), prefixes), min_size=most, max_size=most))
+    batch = draw(st.integers(0 if chunks else 1, 256))
+    context = batch * draw(st.integers(1, 20_000))
+    return Drawn(tuple(chunks), draw(st.integers(0, len(chunks))), batch, context)
+
+
+@st.composite
+def instances(draw: st.DrawFn) -> InstanceKind:
+    model, board = draw(models), gpu(draw(st.sampled_from(gpu_names())))
+    dtypes = ["bf16", "fp16", "fp8", "int8"] if "peak_fp8" in board.values else ["bf16", "fp16"]
+    degrees = {1, 2, 4, 8} if "nvlink_bandwidth" in board.values else {1}
+    tp = draw(st.sampled_from(sorted(degrees & set(allowed_tp(model)))))
+    kv_dtype = draw(st.sampled_from(["bf16", "fp8", "int8", "fp32"]))
+    return make_instance(
+        model, board, Parallelism(tp), dtype=draw(st.sampled_from(dtypes)), kv_dtype=kv_dtype
+    )
+
+
+@settings(max_examples=400, derandomize=True, deadline=None)
+@given(instances(), steps())
+def test_no_estimate_is_below_its_bound(kind: InstanceKind, step: Drawn) -> None:
+    found = analyse_step(kind, step.chunks, last=step.last, batch=step.batch, context=step.context)
+    assert found.time_s >= found.bound_s > 0
+    for operator in found.operators:
+        assert operator.time_s >= operator.bound_s > 0, operator
+    assert math.fsum(operator.time_s for operator in found.operators) == pytest.approx(
+        found.time_s, rel=1e-12
+    )
+    assert 0 < found.mfu <= 1 and 0 < found.mbu <= 1
+    assert found.low_s <= found.time_s <= found.high_s
+    # the bound counts no work that the operators lack
+    assert sum(operator.flop for operator in found.operators) >= found.flop * (1 - 1e-12)
+    hbm = sum(operator.bytes for operator in found.operators if operator.kind != "all_reduce")
+    assert hbm >= found.bytes * (1 - 1e-12)
+
+
+@settings(max_examples=150, derandomize=True, deadline=None)
+@given(instances(), steps(), st.integers(1, 500))
+def test_more_tokens_never_take_less_work(kind: InstanceKind, step: Drawn, more: int) -> None:
+    def flop(chunks: tuple[Chunk, ...], batch: int, context: float) -> tuple[float, float]:
+        found = analyse_step(kind, chunks, last=step.last, batch=batch, context=context)
+        return sum(operator.flop for operator in found.operators), found.flop
+
+    base = flop(step.chunks, step.batch, step.context)
+    others = [flop(step.chunks, step.batch + more, step.context + more)]
+    for index, chunk in enumerate(step.chunks):
+        for grown in (Chunk(chunk.tokens + more, chunk.prefix), Chunk(chunk.tokens, chunk.prefix + more)):
+            chunks = (*step.chunks[:index], grown, *step.chunks[index + 1 :])
+            others.append(flop(chunks, step.batch, step.context))
+    if step.batch:
+        others.append(flop(step.chunks, step.batch, step.context + more))
+    for other in others:
+        assert other[0] >= base[0] and other[1] >= base[1]
