@@ -17,7 +17,7 @@ from .strategies import Strategy
 from .workload import Workload
 
 Times = dict[InstanceKind, StepTimes]
-_POINTS = 12
+_POINTS = 8
 
 
 class Landscape:
@@ -80,12 +80,12 @@ class Landscape:
             self.flip("copy bandwidth", "bytes_per_s", bandwidth, bandwidth / 1000, bandwidth * 100, by_bandwidth),
             self.flip("arrival rate", "per_s", rate, rate / 16, rate * 4, by_rate),
             self.flip("burstiness (CV)", "1", cv, min(0.1, cv), max(1.41, cv), by_cv),
-            self.flip("token budget", "tokens", budget, min(128.0, budget), max(16384.0, budget), by_budget),
+            self.flip("token budget", "tokens", budget, min(256.0, budget), max(16384.0, budget), by_budget),
         ]
 
 
 def _first_change(
-    best: Callable[[float], str | None], here: str, at: float, end: float, steps: int = 5
+    best: Callable[[float], str | None], here: str, at: float, end: float, steps: int = 4
 ) -> tuple[float, str | None] | None:
     """Scan from ``at`` towards ``end`` in even ratios and bisect the first change of the best strategy."""
     if at == end:
@@ -94,7 +94,7 @@ def _first_change(
     for i in range(1, steps + 1):
         outer = at * (end / at) ** (i / steps)
         if best(outer) != here:
-            for _ in range(6):
+            for _ in range(5):
                 middle = math.sqrt(inner * outer)
                 inner, outer = (middle, outer) if best(middle) == here else (inner, middle)
             return outer, best(outer)

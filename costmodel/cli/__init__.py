@@ -69,12 +69,11 @@ class Cli(click.Group):
         prog_name: str | None = None,
         complete_var: str | None = None,
         standalone_mode: bool = True,
-        windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
         """Run a command line and exit; ``standalone_mode=False`` raises and returns instead."""
         try:
-            found = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            found = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             if not standalone_mode:
                 return found
             sys.stdout.flush()

@@ -95,7 +95,7 @@ class ClosedForm:
         self.ones = [1.0] * len(self.requests)
         self.rate, self.scv = workload.rate, workload.arrivals.cv**2
         ideal = Ideal(list(times.values()))
-        pairs = [ideal.of(r) for r in self.requests]
+        pairs = [ideal.smooth(r) for r in self.requests]
         self.ideals = [prefill for prefill, _ in pairs]
         self.ideal_prefill = self._mean(self.ideals)
         self.ideal_decode = self._mean([decode for _, decode in pairs])
@@ -105,6 +105,10 @@ class ClosedForm:
         self.context = weighted / sum(gaps) if self.gaps else self._mean([r.isl for r in self.requests])
         self.held = self._mean([r.isl + r.output_tokens for r in self.requests])
         self.prompts = {kind: PromptTimes(times[kind], self.requests) for kind in times}
+        path, alone = deployment.path, self.prompts[deployment.prefill].alone
+        sizes = [r.uncached_tokens for r in self.requests]
+        self.wires = [path.wire_s(n) for n in sizes]
+        self.copies = [path.control_s + path.exposed_s(n, t) for n, t in zip(sizes, alone)]
 
     def means(self, strategy: Strategy) -> Means:
         """Return the means of a strategy; without accounts where it is unstable or the load is bursty."""
@@ -159,7 +163,9 @@ class ClosedForm:
         if strategy.rule is not None:
             for _ in range(8):  # routing, queue and batch depend on each other
                 chunk = self._safe_chunk(strategy, decode) if kairos else None
-                local = self._routed(strategy, decode, remote.wait, chunk, local)
+                before, local = local, self._routed(strategy, decode, remote.wait, chunk, local)
+                if before == local:
+                    break
                 remote, decode = self._remote(local), station(local, chunk)
         loads = (
             PoolLoad(Role.PREFILL.value, remote.utilisation, deployment.topology.prefill),
@@ -170,7 +176,7 @@ class ClosedForm:
 
     def _remote(self, local: list[float]) -> _Remote:
         """Return the prefill pool and the link when shares ``local`` of the typical prompts stay away."""
-        deployment, path = self.deployment, self.deployment.path
+        deployment = self.deployment
         away = [1 - share for share in local]
         rate = self.rate * self._mean(away)
         if rate <= 0:
@@ -179,13 +185,11 @@ class ClosedForm:
         service = moments(prompts.alone, away)
         servers = deployment.topology.prefill
         lanes = min(servers, deployment.topology.decode)
-        sizes = [r.uncached_tokens for r in self.requests]
-        wire = moments([path.wire_s(n) for n in sizes], away)
-        exposed = [path.control_s + path.exposed_s(n, t) for n, t in zip(sizes, prompts.alone)]
+        wire = moments(self.wires, away)
         use, link_use = rate * service.mean / servers, rate * wire.mean / lanes
         wait = queue_wait(rate, service, servers, self.scv) if use < 1 else math.inf
         link = queue_wait(rate, wire, lanes, 1.0) if link_use < 1 else 0.0
-        return _Remote(use, wait, service.mean, link_use, link, moments(exposed, away).mean)
+        return _Remote(use, wait, service.mean, link_use, link, moments(self.copies, away).mean)
 
     # --- routing at the mean state -------------------------------------------------------------------
 
@@ -212,12 +216,10 @@ class ClosedForm:
         if chunk is None:
             return [0.0] * len(before)
         own = self.prompts[deployment.decode].in_chunks(chunk, decode.batch, self.context).alone
-        slo, path = self.workload.slo.ttft_s, deployment.path
+        slo = self.workload.slo.ttft_s
         wanted = []
-        for request, here, alone in zip(self.requests, own, self.prompts[deployment.prefill].alone):
-            there = wait + alone
-            if rule.kind is RuleKind.KAIROS:
-                there += path.control_s + path.exposed_s(request.uncached_tokens, alone)
+        for here, alone, copy in zip(own, self.prompts[deployment.prefill].alone, self.copies):
+            there = wait + alone + (copy if rule.kind is RuleKind.KAIROS else 0.0)
             wanted.append(float(here <= rule.alpha * there and (slo is None or here <= slo)))
         # One slot a node: while it is taken, a prompt goes to the prefill pool (Erlang loss of one server).
         load = self.rate * self._mean([w * t for w, t in zip(wanted, own)]) / deployment.topology.decode

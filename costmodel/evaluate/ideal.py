@@ -22,6 +22,16 @@ class Ideal:
             sums.append(sums[-1] + times.decode(1, len(sums)))
         return sums[context]
 
+    def smooth(self, request: Request) -> tuple[float, float]:
+        """``of`` with every decode step at the mean context: the same where steps are affine in the context."""
+        gaps = request.output_tokens - 1
+        context = request.isl + request.output_tokens / 2
+        pairs = [
+            (times.prefill(request.uncached_tokens, request.cached_tokens), gaps * times.decode(1, context))
+            for times in self.kinds
+        ]
+        return min(pairs, key=sum)
+
     def of(self, request: Request) -> tuple[float, float]:
         """Return (prefill, decode) seconds of a request alone on the fastest kind."""
         best = (float("inf"), 0.0)

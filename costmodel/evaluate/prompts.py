@@ -30,33 +30,40 @@ def moments(values: Sequence[float], weights: Weights) -> Moments:
 
 
 class InChunks(NamedTuple):
-    """Prompts in chunks beside decodes: seconds a prompt in full steps, seconds alone, steps a prompt."""
+    """Prompts in chunks beside decodes: seconds a prompt in full steps, and alone."""
 
     full: list[float]
     alone: list[float]
-    steps: list[float]
 
 
 class PromptTimes:
-    """Times of typical prompts on one instance kind; chunk attention is cached by prompt and chunk."""
+    """Times of typical prompts on one instance kind; chunk attention is cached by chunk size."""
 
     def __init__(self, times: StepTimes, requests: Sequence[Request]) -> None:
         self.times, self.requests = times, requests
+        self.uncached = [r.uncached_tokens for r in requests]
         self.alone = [times.prefill(r.uncached_tokens, r.cached_tokens) for r in requests]
-        self._attention: dict[tuple[int, int], float] = {}
+        self._attention: dict[int, list[float]] = {}
 
-    def _chunk_attention(self, index: int, chunk: int) -> float:
-        """Attention time of all chunks of one prompt."""
-        key = (index, chunk)
-        found = self._attention.get(key)
+    def chunk_attention(self, chunk: int) -> list[float]:
+        """Attention time of all chunks of each prompt."""
+        found = self._attention.get(chunk)
         if found is None:
-            request, done, found = self.requests[index], 0, 0.0
-            while done < request.uncached_tokens:
-                size = min(chunk, request.uncached_tokens - done)
-                found += self.times.chunk_time(Chunk(size, request.cached_tokens + done))
-                done += size
-            self._attention[key] = found
+            found = self._attention[chunk] = [self._attention_of(r, chunk) for r in self.requests]
         return found
+
+    def _attention_of(self, request: Request, chunk: int) -> float:
+        done, total = 0, 0.0
+        while done < request.uncached_tokens:
+            size = min(chunk, request.uncached_tokens - done)
+            total += self.times.chunk_time(Chunk(size, request.cached_tokens + done))
+            done += size
+        return total
+
+    def full_step(self, chunk: int, batch: float, context: float) -> float:
+        """A mixed step of a full chunk beside ``batch`` decodes, less the chunk's own attention."""
+        riding = self.times.decode_attention_smooth(batch, batch * context)
+        return self.times.token_smooth(chunk + batch, batch) + riding
 
     def in_chunks(self, chunk: int, batch: float, context: float) -> InChunks:
         """Times of prompts in chunks beside ``batch`` decodes over ``context`` cached tokens each.
@@ -66,15 +73,13 @@ class PromptTimes:
         """
         times = self.times
         riding = times.decode_attention_smooth(batch, batch * context)
-        step = times.token_smooth(chunk + batch, batch) + riding
-        answer = InChunks([], [], [])
-        for index, request in enumerate(self.requests):
-            attention = self._chunk_attention(index, chunk)
-            whole, rest = divmod(request.uncached_tokens, chunk)
+        step = self.full_step(chunk, batch, context)
+        answer = InChunks([], [])
+        for tokens, attention in zip(self.uncached, self.chunk_attention(chunk)):
+            whole, rest = divmod(tokens, chunk)
             alone = whole * step + attention
             if rest:
                 alone += times.token_smooth(rest + batch, batch + 1) + riding
-            answer.full.append(request.uncached_tokens / chunk * step + attention)
+            answer.full.append(tokens / chunk * step + attention)
             answer.alone.append(alone)
-            answer.steps.append(request.uncached_tokens / chunk)
         return answer

@@ -6,12 +6,13 @@ Two kinds serve every strategy: prompts first (:func:`whole_station`), and promp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 from ..formulas import waiting
 from ..step import StepTimes
-from .prompts import InChunks, Moments, PromptTimes, Weights, moments
+from .prompts import Moments, PromptTimes, Weights, moments
 
 
 class Offered(NamedTuple):
@@ -89,27 +90,34 @@ def mixed_station(
     ``queues`` False: a prompt is only placed here when nobody is ahead of it.
     """
 
-    def load(batch: float) -> tuple[InChunks, Moments, float]:
-        found = prompts.in_chunks(chunk(batch), batch, offered.context)
-        full = moments(found.full, offered.weights)
-        return found, full, offered.prompts * full.mean / offered.count
+    tokens = moments(prompts.uncached, offered.weights).mean
+    attention: dict[int, float] = {}
+
+    def mixed(batch: float) -> tuple[float, float]:
+        """Mean mixed step, and the share of time that mixed steps take."""
+        size = chunk(batch)
+        if size not in attention:
+            attention[size] = moments(prompts.chunk_attention(size), offered.weights).mean
+        steps = tokens / size
+        step = prompts.full_step(size, batch, offered.context) + attention[size] / steps
+        return step, min(1.0, offered.prompts * steps * step / offered.count)
 
     def gap(batch: float) -> float:
         """Mean time between two tokens of a decode, over mixed and decode-only steps."""
         step = seen_step(times, batch, offered)
         if offered.prompts <= 0:
             return step
-        found, full, busy = load(batch)
-        busy = min(busy, 1.0)
-        mixed = full.mean / moments(found.steps, offered.weights).mean
-        return 1 / (busy / mixed + (1 - busy) / step)
+        length, busy = mixed(batch)
+        return 1 / (busy / length + (1 - busy) / step)
 
     batch = _fixed_point(lambda b: offered.tokens * gap(b), offered.most)
     crowded = offered.tokens * gap(offered.most) / offered.most
     step = seen_step(times, batch, offered)
     if offered.prompts <= 0:
         return Station(crowded, batch, step, step, min(1.0, batch) * step / 2, 0.0)
-    found, full, busy = load(batch)
+    found = prompts.in_chunks(chunk(batch), batch, offered.context)
+    full = moments(found.full, offered.weights)
+    busy = offered.prompts * full.mean / offered.count
     utilisation = max(busy, crowded)
     if utilisation >= 1:
         return Station(utilisation, batch, step, step, 0.0, full.mean)
@@ -120,11 +128,22 @@ def mixed_station(
 
 
 def _fixed_point(need: Callable[[float], float], most: float) -> float:
-    """Smallest batch b with need(b) <= b, by bisection; ``most`` when there is none below it."""
-    if need(most) > most:
+    """Batch b with need(b) = b, by secants kept inside a bracket; ``most`` when need exceeds it there.
+
+    ``need`` grows more slowly than b at the root, since a fuller step serves more tokens a second.
+    """
+    if need(most) >= most:
         return most
     low, high = 0.0, most
-    while high - low > 1e-4 * max(0.1, high):
-        middle = (low + high) / 2
-        low, high = (middle, high) if need(middle) > middle else (low, middle)
-    return high
+    last, batch = 0.0, min(need(0.0), most)
+    excess_last = batch
+    for _ in range(60):
+        excess = need(batch) - batch
+        low, high = (batch, high) if excess > 0 else (low, batch)
+        if abs(excess) <= 1e-6 * max(0.1, batch) or high - low <= 1e-9:
+            break
+        slope = (excess - excess_last) / (batch - last) if batch != last else 0.0
+        last, excess_last = batch, excess
+        guess = batch - excess / slope if slope < 0 else math.inf
+        batch = guess if low < guess < high else (low + high) / 2
+    return batch

@@ -73,7 +73,8 @@ def ask_kv(
     check_whole("--tokens", tokens)
     stored = kv_dtype_of(found, kv_dtype or (None if dtype is None else cache_dtype(dtype)))
     size = kv_bytes(found, tokens, stored, tp)
-    capacity, sources = None, (model_source(found),)
+    capacity: Capacity | None = None
+    sources: tuple[str, ...] = (model_source(found),)
     if hardware is not None:
         capacity, more = _capacity(found, tokens, hardware, tp, dtype, stored, efficiency)
         sources += more

@@ -20,6 +20,7 @@ from .explain import FormulaEntry, formula_entry
 
 SCHEMA = "costmodel.show/1"
 NOT_YET = ("engines", "records")
+_OWN_SOURCES = About(sources=("each entry states its own: costmodel show KIND NAME",))
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def ask_show(kind: str, name: str | None = None) -> object:
     names, row, entry = KINDS[kind]
     if name is not None:
         return entry(name)
-    return Listing(SCHEMA, kind, tuple(row(each) for each in names()), About(sources=("packaged files",)))
+    return Listing(SCHEMA, kind, tuple(row(each) for each in names()), _OWN_SOURCES)
 
 
 def _model_row(name: str) -> dict[str, object]:
@@ -321,9 +322,9 @@ def _workload_entry(name: str) -> WorkloadEntry:
         name=found.name,
         rate_per_s=found.rate,
         properties=arrivals,
-        uncached_tokens=found.uncached and asdict(found.uncached),
+        uncached_tokens=asdict(found.uncached) if found.uncached else None,
         cached_tokens=found.cached_tokens,
-        output_tokens=found.output and asdict(found.output),
+        output_tokens=asdict(found.output) if found.output else None,
         slo_ttft_s=found.slo.ttft_s,
         slo_tpot_s=found.slo.tpot_s,
         attainment=found.slo.attainment,

@@ -26,7 +26,7 @@ def page(answer: FormulaEntry | Book | Glossary, detail: bool) -> Page:
         for topic, entries in answer.topics.items():
             blocks.append(Heading(topic))
             for entry in entries:
-                blocks += [f"### {entry.name}", *formula(entry), *_footing(entry.about)]
+                blocks += [Heading(entry.name, 3), *formula(entry), *_footing(entry.about)]
         return Page("The formula book", tuple(blocks), answer.about)
     return Page(answer.name, tuple(formula(answer)), answer.about, cite=True)
 

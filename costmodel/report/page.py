@@ -41,9 +41,10 @@ class Code:
 
 @dataclass(frozen=True)
 class Heading:
-    """The title of a part of a page."""
+    """The title of a part of a page; ``level`` 1 is the page's own."""
 
     text: str
+    level: int = 2
 
 
 Block = Table | Code | Heading | str

@@ -97,7 +97,7 @@ def _markdown_block(block: Block) -> str:
             if block.language == "latex"
             else f"```{block.language}\n{block.text}\n```"
         )
-    return f"## {block.text}" if isinstance(block, Heading) else block
+    return f"{'#' * block.level} {block.text}" if isinstance(block, Heading) else block
 
 
 def _tabulated(block: Table, style: str) -> str:

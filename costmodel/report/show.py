@@ -52,7 +52,7 @@ WORKLOAD = {
 def page(answer: Entry, detail: bool) -> Page:
     """Return the page of an answer; ``detail`` adds sources and notes of efficiencies."""
     if isinstance(answer, Listing):
-        return Page(answer.kind.capitalize(), (listing(answer.entries),), answer.about)
+        return Page(answer.kind.capitalize(), (listing(answer.entries),), answer.about, cite=True)
     if isinstance(answer, ModelEntry):
         blocks: list[Block] = [facts(answer, MODEL), table(answer.layers, LAYERS), *answer.notes]
         return Page(answer.name, tuple(blocks), answer.about, cite=True)

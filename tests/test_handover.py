@@ -1,0 +1,104 @@
+"""The KV copy against published transfers: sizes exact, times within 7.5 %, bounds by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from costmodel.errors import InputError
+from costmodel.families import read_model
+from costmodel.handover import Handover, KvEnd
+from costmodel.instance import Parallelism, make_instance
+from costmodel.hardware import load_gpu
+from costmodel.link import load_connector, load_link
+from costmodel.questions.transfer import ask_transfer
+
+# Mooncake, docs/source/performance/vllm/vllm-v1-pd-performance.md (3b5a594): Qwen3-8B, TP8 to TP8,
+# 8 x 200 Gb/s RoCE: prompt tokens and milliseconds of the transfer.
+QWEN3_8B = {
+    128: 0.54,
+    256: 0.61,
+    512: 0.92,
+    1024: 1.50,
+    2048: 2.51,
+    4096: 4.75,
+    8192: 8.84,
+    16384: 16.43,
+    32768: 31.65,
+}
+# The same, docs/source/performance/sglang/sglang-benchmark-results-v1.md: Qwen3-235B-A22B, TP8, 4 x 400 Gb/s.
+QWEN3_235B = {128: 2.07, 1024: 3.96, 8192: 20.31, 32768: 76.78}
+
+
+@pytest.mark.parametrize(("tokens", "milliseconds"), QWEN3_8B.items())
+def test_qwen3_8b_sizes_are_exact_and_times_close(tokens: int, milliseconds: float) -> None:
+    copy = ask_transfer("Qwen3-8B", tokens, "eth-200", nics=8, prefill_tp=8, decode_tp=8)
+    # 36 layers x K and V x 8 heads x 128 x 2 bytes = 147,456 B a token
+    assert copy.payload_bytes == (tokens // 16 + 1) * 16 * 147_456
+    assert copy.wire_bytes == copy.payload_bytes  # 8 KV heads over 8 GPUs: none is repeated
+    assert copy.wire_s == pytest.approx(milliseconds / 1e3, rel=0.075)
+    assert copy.bound_s < copy.wire_s and copy.exposed_s == copy.wire_s
+
+
+@pytest.mark.parametrize(("tokens", "milliseconds"), QWEN3_235B.items())
+def test_four_heads_over_eight_gpus_double_the_wire_bytes(tokens: int, milliseconds: float) -> None:
+    copy = ask_transfer(
+        "Qwen3-235B-A22B", tokens, "eth-400", nics=4, prefill_tp=8, decode_tp=8, connector="mooncake-sglang"
+    )
+    # 94 layers x 2 x 4 heads x 128 x 2 bytes = 192,512 B a token; the page prints twice that
+    assert copy.payload_bytes == tokens * 192_512
+    assert copy.wire_bytes == 2 * tokens * 192_512
+    assert copy.wire_s == pytest.approx(milliseconds / 1e3, rel=0.075)
+
+
+def test_published_size_of_the_largest_copy() -> None:
+    copy = ask_transfer(
+        "Qwen3-235B-A22B", 32_768, "eth-400", prefill_tp=8, decode_tp=8, connector="mooncake-sglang"
+    )
+    assert f"{copy.wire_bytes / 1e9:.2f} GB" == "12.62 GB"
+
+
+@pytest.mark.parametrize(
+    ("link", "microseconds"), [("nvlink3", 53.1), ("pcie4-x16", 505.6), ("nvlink4", 35.4)]
+)
+def test_bounds_of_512_tokens_of_v2_lite(link: str, microseconds: float) -> None:
+    # 512 x 31,104 B = 15,925,248 B over 300, 31.5 and 450 GB/s
+    assert ask_transfer("DeepSeek-V2-Lite", 512, link).bound_s * 1e6 == pytest.approx(microseconds, abs=0.05)
+
+
+def test_a_latent_is_sent_once_whatever_the_tp() -> None:
+    alone = ask_transfer("DeepSeek-V2-Lite", 512, "ib-hdr")
+    spread = ask_transfer("DeepSeek-V2-Lite", 512, "ib-hdr", prefill_tp=4, decode_tp=8)
+    assert alone.wire_bytes == spread.wire_bytes and spread.replication == 1
+    # 33 blocks (floor(512 / 16) + 1) x 27 layers x one latent
+    assert spread.descriptors == 33 * 27
+
+
+def test_layerwise_hides_all_but_the_last_layer_behind_a_long_prefill() -> None:
+    copy = ask_transfer("Qwen3-8B", 4096, "eth-200", overlap="layerwise", prefill_s=10.0)
+    assert copy.exposed_s == pytest.approx(copy.wire_s / 36)
+    short = ask_transfer("Qwen3-8B", 4096, "eth-200", overlap="layerwise", prefill_s=1e-9)
+    assert short.exposed_s == pytest.approx(short.wire_s)
+
+
+def test_control_is_said_or_missing_with_a_reason() -> None:
+    unknown = ask_transfer("Qwen3-8B", 4096, "eth-200")
+    assert unknown.control_s is None and unknown.handover_s is None and unknown.control_reason
+    given = ask_transfer("Qwen3-8B", 4096, "eth-200", control_s=0.1)
+    assert given.handover_s == pytest.approx(0.1 + given.exposed_s) and given.control_reason is None
+
+
+def test_ends_need_no_gpu_and_instances_serve_as_ends() -> None:
+    model, gpu = read_model("Qwen3-8B"), load_gpu("h100-sxm")
+    link, connector = load_link("eth-200"), load_connector("mooncake-vllm")
+    bare = Handover(KvEnd(model, 8, "bf16"), KvEnd(model, 8, "bf16"), link, connector, nics=8)
+    kind = make_instance(model, gpu, Parallelism(tp=8))
+    assert Handover(kind, kind, link, connector, nics=8).wire_s(777) == bare.wire_s(777)
+    with pytest.raises(InputError, match="one --kv-dtype"):
+        Handover(KvEnd(model, 8, "bf16"), KvEnd(model, 8, "fp8"), link, connector)
+
+
+def test_the_answer_says_which_bandwidth_and_who_measured_it() -> None:
+    about = ask_transfer("Qwen3-8B", 4096, "eth-200", nics=8).about
+    assert "8 x 25 GB/s (peak of one port) x 0.73" in about.assumptions[0]
+    assert any("vllm-v1-pd-performance.md" in source for source in about.sources)
+    assert any("intensity is 0" in text for text in about.assumptions)
