@@ -72,7 +72,11 @@ class Bands:
     """Closed forms of one comparison at nominal and at perturbed step times."""
 
     def __init__(
-        self, deployment: Deployment, workload: Workload, times: dict[InstanceKind, StepTimes], points: int = 16
+        self,
+        deployment: Deployment,
+        workload: Workload,
+        times: dict[InstanceKind, StepTimes],
+        points: int = 16,
     ) -> None:
         self.workload, self.gpus = workload, deployment.gpus
         self.kinds = ["", *errors(deployment)]
@@ -109,28 +113,32 @@ class Bands:
         known = [v for v in values if v is not None]
         return spread(known[0], known[1:])
 
-    def rates(self, strategy: Strategy, goodput: float) -> list[float] | None:
-        """Rates that keep mean TTFT and TPOT at the levels they have at the nominal goodput, nominal first.
+    def rates(self, strategy: Strategy, goodput: float, binding: str | None) -> list[float] | None:
+        """Rates at which the binding mean keeps the level it has at the nominal goodput, nominal first.
 
         The closed form knows no percentile: it carries the goodput of the exact evaluator over to moved step
-        times by holding the means at which attainment was met. None where it has no means there.
+        times by holding the mean of what binds: TTFT, TPOT, or the utilisation of the busiest pool. None where
+        it has no means there.
         """
         if goodput <= 0 or self.workload.bursty:
             return None
-        at_goodput = self.forms[0](goodput).means(strategy)
-        if at_goodput.ttft_s is None:
+        level = _level(self.forms[0](goodput).means(strategy), binding)
+        if level is None:
             return None
-        return [goodput, *(self._rate_at(form, strategy, goodput, at_goodput) for form in self.forms[1:])]
 
-    def _rate_at(self, form: Form, strategy: Strategy, goodput: float, level: Means) -> float:
-        def within(rate: float) -> bool:
-            means = form(rate).means(strategy)
-            if means.ttft_s is None or level.ttft_s is None or means.ttft_s > level.ttft_s:
-                return False
-            return means.tpot_s is None or level.tpot_s is None or means.tpot_s <= level.tpot_s
+        def rate_at(form: Form) -> float:
+            low, high = goodput / 4, goodput * 4
+            for _ in range(12):
+                middle = math.sqrt(low * high)
+                value = _level(form(middle).means(strategy), binding)
+                low, high = (middle, high) if value is not None and value <= level else (low, middle)
+            return math.sqrt(low * high)
 
-        low, high = goodput / 4, goodput * 2
-        for _ in range(12):
-            middle = math.sqrt(low * high)
-            low, high = (middle, high) if within(middle) else (low, middle)
-        return math.sqrt(low * high)
+        return [goodput, *(rate_at(form) for form in self.forms[1:])]
+
+
+def _level(means: Means, binding: str | None) -> float | None:
+    """Return the mean that binds; None beyond stability."""
+    if binding is None:
+        return means.utilisation
+    return means.ttft_s if binding == "ttft" else means.tpot_s

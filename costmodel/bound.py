@@ -84,9 +84,7 @@ def _cache_elements(layer: Layer, chunks: Sequence[Chunk], batch: float, context
     return 2 * mixer.kv_heads * mixer.head_dim * (context + sum(prefixes))
 
 
-def step_bound(
-    kind: InstanceKind, chunks: Sequence[Chunk], last: int, batch: float, context: float
-) -> Bound:
+def step_bound(kind: InstanceKind, chunks: Sequence[Chunk], last: int, batch: float, context: float) -> Bound:
     """Return the bound of a step of chunks (``last`` of which end their prompt) and decodes."""
     model, tp = kind.model, kind.tp
     tokens = batch + sum(chunk.tokens for chunk in chunks)

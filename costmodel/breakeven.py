@@ -6,6 +6,7 @@ with numbers only; ``closed_form`` freezes the active piece, solves it with symp
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +66,7 @@ def numeric_root(unknown: str, values: Values, low: float, high: float) -> Root:
     first = at(edges[0])
     if unknown == "tokens" and first > 0:
         return Root(0.0, "remote prefill pays at every length", 0.0, high)
-    for left, right in zip(edges, edges[1:]):
+    for left, right in itertools.pairwise(edges):
         inside = math.nextafter(left, right) if unknown == "tokens" else left
         if (at(inside) > 0) != (first > 0):
             return Root(left, f"the step at {left:g} {unit}", left, left)
@@ -105,7 +106,9 @@ def closed_form(unknown: str, values: Values, *, continuous: bool = False) -> Sy
     parameter, unit = UNKNOWNS[unknown]
     symbols = remote_advantage.symbols()
     traced = remote_advantage.expression()
-    numbers = {symbols[name]: value for name, value in values.items() if name in symbols and name != parameter}
+    numbers = {
+        symbols[name]: value for name, value in values.items() if name in symbols and name != parameter
+    }
     count = sympy.Symbol("n", positive=True)
     smooth = continuous or unknown == "chunk"
     piece = traced.replace(sympy.ceiling, (lambda inner: inner) if smooth else (lambda inner: count))

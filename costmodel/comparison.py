@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from .bands import Bands, spread
 from .deployment import Deployment
@@ -56,6 +57,7 @@ class Comparison:
         self.ideal = Ideal(list(self.times.values()))
         self.bands = Bands(deployment, workload, self.times)
         self._requests: list[Request] | None = None
+        self._runs: dict[Strategy, Run] = {}
 
     @property
     def requests(self) -> list[Request]:
@@ -68,10 +70,16 @@ class Comparison:
         """Closed-form means at nominal step times."""
         return self.bands.means(strategy)[0]
 
-    def run(self, strategy: Strategy, requests: Sequence[Request] | None = None) -> Run:
-        """Evaluate a strategy request by request."""
-        chosen = self.requests if requests is None else requests
-        return evaluate(strategy, self.deployment, chosen, self.workload.slo, self.times, self.ideal)
+    def trial(self, strategy: Strategy, requests: Sequence[Request]) -> Run:
+        """Evaluate a strategy on other requests."""
+        return evaluate(strategy, self.deployment, requests, self.workload.slo, self.times, self.ideal)
+
+    def run(self, strategy: Strategy) -> Run:
+        """Evaluate a strategy request by request at the given rate, once."""
+        if strategy not in self._runs:
+            self.options.progress(f"{strategy.name}: {len(self.requests):,} requests")
+            self._runs[strategy] = self.trial(strategy, self.requests)
+        return self._runs[strategy]
 
     def result(self, strategy: Strategy) -> StrategyResult:
         """Return the figures of one strategy; none but stability where it is unstable."""
@@ -88,7 +96,6 @@ class Comparison:
             return _closed_result(blank, means)
         result = blank
         if means.stable:
-            self.options.progress(f"{strategy.name}: {len(self.requests):,} requests")
             result = self._measured(blank, strategy, means)
         return self._with_goodput(result, strategy)
 
@@ -127,14 +134,20 @@ class Comparison:
             ledger=ledger,
             kv_held_byte_s=summary.mean([r.held_byte_s for r in done]),
             gpu_s=summary.gpu_seconds(run),
-            **summary.group(ledger),
+            **_groups(ledger),
         )
 
     def goodput(self, strategy: Strategy) -> Goodput:
         """Search the goodput of a strategy."""
         options = self.options
         search = Search(
-            strategy, self.deployment, self.workload, self.times, self.ideal, options.seed, options.progress,
+            strategy,
+            self.deployment,
+            self.workload,
+            self.times,
+            self.ideal,
+            options.seed,
+            options.progress,
             options.probe,
         )
         return search.run()
@@ -143,7 +156,7 @@ class Comparison:
         if not self.workload.slo.given:
             return replace(result, goodput_reason="no SLO is given")
         found, gpus = self.goodput(strategy), self.deployment.gpus
-        rates = self.bands.rates(strategy, found.rate_per_s)
+        rates = self.bands.rates(strategy, found.rate_per_s, found.binding)
         factor = None if rates is None else spread(rates[0], rates[1:])
         best = found.rate_per_s / gpus
         return replace(
@@ -151,8 +164,13 @@ class Comparison:
             goodput_per_gpu_per_s=best,
             goodput_low_per_gpu_per_s=None if factor is None else best / factor,
             goodput_high_per_gpu_per_s=None if factor is None else best * factor,
+            goodput_binding=found.binding,
             goodput_reason=found.reason,
         )
+
+
+def _groups(ledger: dict[str, float]) -> dict[str, Any]:
+    return dict(summary.group(ledger))
 
 
 def _pools(means: Means, run: Run | None) -> tuple[PoolResult, ...]:
@@ -189,7 +207,7 @@ def _closed_result(blank: StrategyResult, means: Means) -> StrategyResult:
         ttft_mean_s=means.ttft_s,
         tpot_mean_s=means.tpot_s,
         ledger=ledger,
-        **summary.group(ledger),
+        **_groups(ledger),
     )
 
 
@@ -201,9 +219,7 @@ def with_splitting(results: Sequence[StrategyResult], pooled: Sequence[str]) -> 
         return [replace(r, splitting_reason=reason) for r in results]
     better = min(stable, key=lambda r: r.mean_delay_s or 0.0)
     base = _split_cost(better)
-    return [
-        r if r.ledger is None else replace(r, splitting_s=_split_cost(r) - base) for r in results
-    ]
+    return [r if r.ledger is None else replace(r, splitting_s=_split_cost(r) - base) for r in results]
 
 
 def _split_cost(result: StrategyResult) -> float:

@@ -191,7 +191,7 @@ class Reader:
                 for problem in error.problems:
                     self.note(problem)
         elif value is not None:
-            self._wrong(key, value, "a quoted text such as \"3.35 TB/s\"")
+            self._wrong(key, value, 'a quoted text such as "3.35 TB/s"')
         return math.nan
 
     def _wrong(self, key: str, value: object, expected: str) -> None:

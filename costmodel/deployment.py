@@ -62,7 +62,9 @@ class Settings:
         if self.max_seqs < 1:
             raise InputError(f"--max-seqs must be at least 1, not {self.max_seqs}")
         if self.first_token not in FIRST_TOKEN:
-            raise InputError(f"--first-token must be one of {', '.join(FIRST_TOKEN)}, not {self.first_token!r}")
+            raise InputError(
+                f"--first-token must be one of {', '.join(FIRST_TOKEN)}, not {self.first_token!r}"
+            )
 
 
 @dataclass(frozen=True)

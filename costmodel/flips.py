@@ -77,7 +77,9 @@ class Landscape:
 
         rate, cv, budget = workload.rate, max(workload.arrivals.cv, 0.05), float(settings.token_budget)
         return [
-            self.flip("copy bandwidth", "bytes_per_s", bandwidth, bandwidth / 1000, bandwidth * 100, by_bandwidth),
+            self.flip(
+                "copy bandwidth", "bytes_per_s", bandwidth, bandwidth / 1000, bandwidth * 100, by_bandwidth
+            ),
             self.flip("arrival rate", "per_s", rate, rate / 16, rate * 4, by_rate),
             self.flip("burstiness (CV)", "1", cv, min(0.1, cv), max(1.41, cv), by_cv),
             self.flip("token budget", "tokens", budget, min(256.0, budget), max(16384.0, budget), by_budget),
@@ -109,8 +111,14 @@ def local_flips(values: Values) -> list[Flip]:
     side = "local prefill" if root.value is not None and prompt >= root.value else "remote prefill"
     flips = [
         Flip(
-            "uncached prompt", "tokens", prompt, root.value, side if root.value is not None else None,
-            0.0, 131072.0, None if root.value is not None else root.regime,
+            "uncached prompt",
+            "tokens",
+            prompt,
+            root.value,
+            side if root.value is not None else None,
+            0.0,
+            131072.0,
+            None if root.value is not None else root.regime,
         )
     ]
     for word, name in (("batch", "running decodes"), ("chunk", "chunk")):
@@ -118,7 +126,9 @@ def local_flips(values: Values) -> list[Flip]:
         low, high = (0.01, 4096.0) if word == "batch" else (16.0, 65536.0)
         found = numeric_root(word, values, low, high)
         remote = values[parameter] > found.value if found.value is not None else None
-        to = None if remote is None else ("local prefill" if remote == (word == "batch") else "remote prefill")
+        to = (
+            None if remote is None else ("local prefill" if remote == (word == "batch") else "remote prefill")
+        )
         unit = "per_instance" if word == "batch" else "tokens"
         reason = None if found.value is not None else found.regime
         flips.append(Flip(name, unit, values[parameter], found.value, to, low, high, reason))

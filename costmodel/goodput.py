@@ -26,10 +26,15 @@ _FLOOR = 1 / 64
 
 @dataclass(frozen=True)
 class Goodput:
-    """Requests per second of the whole deployment; 0 with a reason where even a trickle misses the SLOs."""
+    """Requests per second of the whole deployment; 0 with a reason where even a trickle misses the SLOs.
+
+    ``binding``: the SLO ("ttft" or "tpot") that more requests miss just above that rate; None where stability
+    ends it.
+    """
 
     rate_per_s: float
     probes: int
+    binding: str | None = None
     reason: str | None = None
 
 
@@ -50,11 +55,13 @@ class Search:
         self.strategy, self.deployment, self.workload = strategy, deployment, workload
         self.times, self.ideal, self.seed, self.progress = times, ideal, seed, progress
         self.probe, self.probes = min(probe, 1000), 0
+        self.binding: str | None = None
 
     def reaches(self, rate: float) -> bool:
         """Say whether the strategy is stable and attains its target at this rate."""
         workload = self.workload.at_rate(rate)
         if not ClosedForm(self.deployment, workload, self.times, points=12).means(self.strategy).stable:
+            self.binding = None
             return False
         self.probes += 1
         self.progress(f"goodput of {self.strategy.name}: probe {self.probes} at {rate:.3g} requests/s")
@@ -69,7 +76,12 @@ class Search:
             return missed > allowed
 
         run = evaluate(self.strategy, self.deployment, requests, slo, self.times, self.ideal, too_many)
-        return missed <= allowed and attainment(run.records, slo) >= slo.attainment
+        reached = missed <= allowed and attainment(run.records, slo) >= slo.attainment
+        if not reached:
+            late = sum(slo.ttft_s is not None and r.ttft > slo.ttft_s for r in run.finished)
+            slow = sum(not slo.met(0.0, r.tpot) for r in run.finished)
+            self.binding = "ttft" if late > slow else "tpot"
+        return reached
 
     def run(self) -> Goodput:
         """Bracket by doubling from the workload's rate, then bisect to 2 %."""
@@ -80,9 +92,10 @@ class Search:
         else:
             while not self.reaches(low := high / 2):
                 if low < self.workload.rate * _FLOOR:
-                    return Goodput(0.0, self.probes, f"misses the SLOs even at {low:.3g} requests/s")
+                    reason = f"misses the SLOs even at {low:.3g} requests/s"
+                    return Goodput(0.0, self.probes, self.binding, reason)
                 high = low
         while high / low > RESOLUTION:
             middle = math.sqrt(low * high)
             low, high = (middle, high) if self.reaches(middle) else (low, middle)
-        return Goodput(low, self.probes)
+        return Goodput(low, self.probes, self.binding)

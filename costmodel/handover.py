@@ -123,10 +123,16 @@ class Handover:
     def wire_s(self, tokens: int) -> float:
         """Time of the copy alone on a free link."""
         per_descriptor = self.connector.per_descriptor_s or 0.0
-        return self.time_factor * float(transfer.wire_time(
-            self.wire_bytes(tokens), self.bandwidth_bytes_per_s, self.latency_s, per_descriptor,
-            self.descriptors(tokens), self.connector.bandwidth_share,
-        ))
+        return self.time_factor * float(
+            transfer.wire_time(
+                self.wire_bytes(tokens),
+                self.bandwidth_bytes_per_s,
+                self.latency_s,
+                per_descriptor,
+                self.descriptors(tokens),
+                self.connector.bandwidth_share,
+            )
+        )
 
     def bound_s(self, tokens: int) -> float:
         """Wire bytes of exactly these tokens over peak bandwidth: no copy is faster."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from .breakeven import Root, Values, numeric_root
 from .deployment import Deployment
 from .evaluate.closed import ClosedForm, Means
+from .evaluate.timeline import Run
 from .instance import InstanceKind
 from .step import StepTimes
-from .strategies import DISAGGREGATED, Rule, RuleKind, Strategy, deflected
+from .strategies import DISAGGREGATED, Role, Rule, RuleKind, Strategy, deflected
 from .work import Chunk
 from .workload import Workload
 
@@ -100,9 +102,27 @@ def operating_point(
     }
     values |= _queues(deployment, workload, means)
     note = means.reason or f"closed-form means of {means.strategy} at {workload.rate:.3g} requests/s"
+    if given.keys() >= {"wait", "batch"}:
+        return Operating(
+            {**values, **given}, True, f"given wait and running decodes at {workload.rate:.3g} requests/s"
+        )
     if means.reason:
         note = f"no closed-form wait ({means.reason}): wait and running decodes taken as none unless given"
     return Operating({**values, **given}, means.reason is None, note)
+
+
+def measured_load(run: Run, deployment: Deployment, rate: float) -> Values:
+    """Return wait, running decodes and queue factor of a disaggregated run, request by request.
+
+    The batch is the time that requests spend decoding over the time of an instance. The queue factor is that
+    of one M/G/1 server with the measured wait and busy share.
+    """
+    done = run.finished
+    wait = sum(r.queue for r in done) / len(done)
+    batch = sum(r.end - r.d0 for r in done) / (run.span_s * deployment.topology.decode)
+    busy = next(use.busy_share for use in run.pools if use.role == Role.PREFILL.value)
+    behind = rate / deployment.topology.prefill * wait / (1 - busy)
+    return {"wait": wait, "batch": batch, "queued_prefill": behind}
 
 
 def _queues(deployment: Deployment, workload: Workload, means: Means) -> Values:
@@ -124,29 +144,40 @@ def threshold(values: Values) -> Root:
 
 
 def self_consistent(
-    deployment: Deployment, workload: Workload, times: dict[InstanceKind, StepTimes], overrides: Values | None = None
+    deployment: Deployment,
+    workload: Workload,
+    times: dict[InstanceKind, StepTimes],
+    overrides: Values | None = None,
 ) -> tuple[float | None, str]:
     """Return the system threshold at the load that this very threshold produces, and how it was found.
 
-    Iterated from the threshold at the observed load, halfway each time; None where the closed form has no
-    answer on the way.
+    A longer threshold keeps more prompts local: the prefill pool waits less and the decode pool more, so the
+    threshold that follows falls. Bisected until both agree within 1 %; None with the reason where the closed
+    form has no answer. Lengths count as 64 quantiles.
     """
-    form = ClosedForm(deployment, workload, times)
-    point = operating_point(deployment, workload, times, closed=form, overrides=overrides)
-    if not point.observed:
-        return None, point.note
-    current = threshold(point.values).value
-    for _ in range(24):
-        if current is None:
-            return None, "local prefill is cheaper at every length"
-        rule = Rule(RuleKind.THRESHOLD, threshold=round(current))
+    if workload.bursty:
+        return None, "no closed-form means for a load that varies"
+    form = ClosedForm(deployment, workload, times, points=64)
+
+    def follows(current: float) -> float:
+        """Threshold that follows from the load under a threshold; 0 or infinite where a pool is overloaded."""
+        strategy = deflected(Rule(RuleKind.THRESHOLD, threshold=round(current)))
+        means = form.means(strategy)
+        if means.reason is not None:
+            busiest = max(means.loads, key=lambda load: load.utilisation)
+            return 0.0 if busiest.role == Role.DECODE.value else math.inf
         point = operating_point(
-            deployment, workload, times, closed=form, strategy=deflected(rule), overrides=overrides
+            deployment, workload, times, closed=form, strategy=strategy, overrides=overrides
         )
-        if not point.observed:
-            return None, f"at a threshold of {current:.0f} tokens {point.note}"
         found = threshold(point.values).value
-        if found is not None and abs(found - current) <= max(1.0, 0.005 * current):
-            return found, "fixed point of closed-form means"
-        current = None if found is None else (current + found) / 2
-    return current, "not settled after 24 rounds: the last value"
+        return math.inf if found is None else found
+
+    low, high = 1.0, LONGEST
+    if follows(high) >= high:
+        return None, "local prefill is cheaper at every length, even with every prompt local"
+    if follows(low) <= low:
+        return 0.0, "remote prefill pays at every length"
+    while high / low > 1.01:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if follows(middle) > middle else (low, middle)
+    return math.sqrt(low * high), "fixed point of closed-form means"

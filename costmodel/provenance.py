@@ -19,23 +19,27 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
     settings, path = deployment.settings, deployment.path
     cold = workload.cached_tokens == 0 and all(r.cached_tokens == 0 for r in workload.requests)
     lines = [
-        "cold cache" if cold else "the cached prefix lies on both sides: only uncached tokens are computed and copied",
+        "cold cache"
+        if cold
+        else "the cached prefix lies on both sides: only uncached tokens are computed and copied",
         f"token 1 from {'the prefill side' if settings.first_token == 'prefill' else 'the decode side'}"
         + (", which recomputes the last prompt token" if settings.first_token == "recompute" else ""),
         f"{path.nics} {path.link.title} {path.link.per} an instance, {path.overlap} copy by {path.connector.name} "
         f"at {path.connector.bandwidth_share:.0%} of {format_si(path.bandwidth_bytes_per_s, 'byte/second')}",
-        "control time of a hand-over not stated: 0 s" if path.control_s == 0 else (
-            f"control {format_si(path.control_s, 'second')} a hand-over"
-        ),
+        "control time of a hand-over not stated: 0 s"
+        if path.control_s == 0
+        else (f"control {format_si(path.control_s, 'second')} a hand-over"),
         f"token budget {settings.token_budget}, also for whole prompts that share a prefill step; "
         f"at most {settings.max_seqs} sequences an instance",
         "memory for prompt and output reserved at admission: no preemption",
         f"{deployment.decode_pool.memory_share:.0%} of GPU memory used, "
         f"{deployment.decode_pool.reserve_bytes / GIB:g} GiB of it outside weights and KV",
         "prompts go to the instance with fewest prompt tokens pending, hand-overs to the one with least KV",
-        f"deflection by {rule.label}" + (
-            "" if rule.kind is RuleKind.THRESHOLD else
-            f", alpha {rule.alpha:g}, beta {rule.beta:g}, one deflected prefill a decode instance"
+        f"deflection by {rule.label}"
+        + (
+            ""
+            if rule.kind is RuleKind.THRESHOLD
+            else f", alpha {rule.alpha:g}, beta {rule.beta:g}, one deflected prefill a decode instance"
         ),
         f"threshold at {point}",
         *(_efficiency(kind) for kind in dict.fromkeys((deployment.prefill, deployment.decode))),
@@ -108,5 +112,7 @@ def warnings(deployment: Deployment, results: Sequence[StrategyResult]) -> tuple
                 )
     for kind in dict.fromkeys((deployment.prefill, deployment.decode)):
         if kind.efficiency.borrowed_from:
-            lines.append(f"{kind.gpu.name} has no fit of its own: {kind.efficiency.borrowed_from} stands for it")
+            lines.append(
+                f"{kind.gpu.name} has no fit of its own: {kind.efficiency.borrowed_from} stands for it"
+            )
     return tuple(lines)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .answer import About
+from .breakeven import Values
 from .comparison import Comparison, Options, with_splitting
 from .deployment import Deployment
 from .evaluate import summary
@@ -13,7 +14,7 @@ from .evaluate.closed import ClosedForm
 from .evaluate.instances import Cap, largest_chunk
 from .evaluate.reference import evaluate
 from .flips import Landscape, local_flips
-from .operating import operating_point, self_consistent, threshold
+from .operating import measured_load, operating_point, self_consistent, threshold
 from .provenance import assumptions, not_modelled, sources, warnings
 from .results import Elasticity, Flip, Recommendation, Split, StrategyResult
 from .strategies import (
@@ -73,12 +74,16 @@ def recommend(
 
 
 class _Question:
-    def __init__(self, deployment: Deployment, workload: Workload, options: Options, rule: Rule | None) -> None:
+    def __init__(
+        self, deployment: Deployment, workload: Workload, options: Options, rule: Rule | None
+    ) -> None:
         self.deployment, self.workload, self.options = deployment, workload, options
         self.compare = Comparison(deployment, workload, options)
         self.times = self.compare.times
         form = self.compare.bands.at_load[0]
-        self.point = operating_point(deployment, workload, self.times, closed=form)
+        self.point = operating_point(
+            deployment, workload, self.times, closed=form, overrides=self._measured_load()
+        )
         self.thresholds = self._thresholds()
         self.rule = rule or self._better_rule()
         self.strategies: tuple[Strategy, ...] = (COLOCATED, CHUNKED, DISAGGREGATED, deflected(self.rule))
@@ -133,6 +138,12 @@ class _Question:
             ),
         )
 
+    def _measured_load(self) -> Values | None:
+        """Wait and batch of plain disaggregation, request by request where that is the method."""
+        if self.closed or not self.compare.means(DISAGGREGATED).stable:
+            return None
+        return measured_load(self.compare.run(DISAGGREGATED), self.deployment, self.workload.rate)
+
     # --- threshold and rule --------------------------------------------------------------------------
 
     def _thresholds(self) -> Thresholds:
@@ -152,7 +163,7 @@ class _Question:
     def constant(self) -> float | None:
         """The constant to paste into a router: the self-consistent threshold, else the observed one."""
         found = self.thresholds
-        return found.self_consistent if found.self_consistent is not None else found.system
+        return found.self_consistent if found.self_consistent is not None else found.at_observed_load
 
     def _better_rule(self) -> Rule:
         """Return the better of Kairos and the system threshold on a short trial (Kairos without one)."""
@@ -166,7 +177,7 @@ class _Question:
             strategy = deflected(rule)
             if not self.compare.means(strategy).stable:
                 continue
-            run = self.compare.run(strategy, requests)
+            run = self.compare.trial(strategy, requests)
             found = (
                 summary.attainment(run.records, self.workload.slo) if self.workload.slo.given else 0.0,
                 -summary.mean([r.delay for r in run.finished]),
@@ -211,7 +222,13 @@ class _Question:
             ratio = delay / base if delay is not None and base else None
             found.append(
                 Split(
-                    str(topology), strategy.name, means.stable, means.utilisation, worst.role, delay, ratio,
+                    str(topology),
+                    strategy.name,
+                    means.stable,
+                    means.utilisation,
+                    worst.role,
+                    delay,
+                    ratio,
                     means.reason,
                 )
             )
@@ -229,13 +246,22 @@ class _Question:
         strategy = next(s for s in self.strategies if s.name == name)
         base = self._statistic(strategy, self.deployment, self.workload, self.times)
         deployment, path, settings = self.deployment, self.deployment.path, self.deployment.settings
-        faster = {kind: t.with_factors({k: 1 / 1.1 for k in kind.efficiency.operators}) for kind, t in self.times.items()}
+        faster = {
+            kind: t.with_factors(dict.fromkeys(kind.efficiency.operators, 1 / 1.1))
+            for kind, t in self.times.items()
+        }
         wider = replace(path, bandwidth_override=path.bandwidth_bytes_per_s * 1.1)
         bigger = replace(settings, token_budget=round(settings.token_budget * 1.1))
         cases = [
             ("step speed", "+10 %", deployment, self.workload, faster),
             ("copy bandwidth", "+10 %", replace(deployment, path=wider), self.workload, self.times),
-            ("arrival rate", "+10 %", deployment, self.workload.at_rate(self.workload.rate * 1.1), self.times),
+            (
+                "arrival rate",
+                "+10 %",
+                deployment,
+                self.workload.at_rate(self.workload.rate * 1.1),
+                self.times,
+            ),
             ("token budget", "+10 %", replace(deployment, settings=bigger), self.workload, self.times),
         ]
         topology = deployment.topology
@@ -254,7 +280,9 @@ class _Question:
             found.append(Elasticity(label, step, change, statistic, reason))
         return found
 
-    def _statistic(self, strategy: Strategy, deployment: Deployment, workload: Workload, times: object) -> float | None:
+    def _statistic(
+        self, strategy: Strategy, deployment: Deployment, workload: Workload, times: object
+    ) -> float | None:
         assert isinstance(times, dict)
         means = ClosedForm(deployment, workload, times, 16).means(strategy)
         if self.closed or not means.stable:
@@ -279,8 +307,10 @@ class _Question:
         topology, count = self.deployment.topology, self.deployment.topology.instances
         budget = self.deployment.settings.token_budget
         if verdict.best is None:
-            return self._unstable(results) if verdict.verdict == "none_stable" else (
-                f"cannot rank the strategies: {verdict.reason}"
+            return (
+                self._unstable(results)
+                if verdict.verdict == "none_stable"
+                else (f"cannot rank the strategies: {verdict.reason}")
             )
         actions = {
             "colocated": f"pool all {count} instances, whole prompts before decodes",

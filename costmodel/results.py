@@ -50,6 +50,7 @@ class StrategyResult:
     goodput_per_gpu_per_s: float | None = None
     goodput_low_per_gpu_per_s: float | None = None
     goodput_high_per_gpu_per_s: float | None = None
+    goodput_binding: str | None = None
     goodput_reason: str | None = None
     good_requests_per_s: float | None = None
     attainment: float | None = None

@@ -73,32 +73,71 @@ def load_time(kind: InstanceKind, load: Load) -> float:
     memory = kind.memory_peak
     peak = _peak(kind, load)
     if fit.form == "tile_roofline":
-        return float(forms.tile_roofline_time(
-            load.flop, load.bytes_moved, load.fill, peak, memory,
-            p["compute_share"], p["bandwidth_share"], p["latency"],
-        ))
+        return float(
+            forms.tile_roofline_time(
+                load.flop,
+                load.bytes_moved,
+                load.fill,
+                peak,
+                memory,
+                p["compute_share"],
+                p["bandwidth_share"],
+                p["latency"],
+            )
+        )
     if fit.form == "additive":
-        return float(forms.additive_time(
-            load.flop * load.fill, load.bytes_moved, peak, memory,
-            p["compute_share"], p["bandwidth_share"], p["latency"],
-        ))
+        return float(
+            forms.additive_time(
+                load.flop * load.fill,
+                load.bytes_moved,
+                peak,
+                memory,
+                p["compute_share"],
+                p["bandwidth_share"],
+                p["latency"],
+            )
+        )
     if fit.form == "streaming":
         return float(forms.streaming_time(load.bytes_moved, memory, p["bandwidth_share"], p["latency"]))
     if fit.form == "decode_attention":
-        return float(forms.decode_attention_time(
-            load.flop, load.bytes_moved, peak, memory,
-            p["bandwidth_share"], p["latency"], p["per_sequence_head"], load.batch, load.kv_heads,
-        ))
+        return float(
+            forms.decode_attention_time(
+                load.flop,
+                load.bytes_moved,
+                peak,
+                memory,
+                p["bandwidth_share"],
+                p["latency"],
+                p["per_sequence_head"],
+                load.batch,
+                load.kv_heads,
+            )
+        )
     if fit.form == "latent_decode":
-        return float(forms.latent_decode_time(
-            load.flop, load.bytes_moved, peak, memory,
-            p["compute_share"], p["bandwidth_share"], p["latency"], p["per_sequence"], load.batch,
-        ))
+        return float(
+            forms.latent_decode_time(
+                load.flop,
+                load.bytes_moved,
+                peak,
+                memory,
+                p["compute_share"],
+                p["bandwidth_share"],
+                p["latency"],
+                p["per_sequence"],
+                load.batch,
+            )
+        )
     if fit.form == "all_reduce":
-        return float(forms.all_reduce_time(
-            load.bytes_moved, kind.tp, kind.gpu.get("nvlink_bandwidth"),
-            p["bandwidth_share"], p["latency"], p["half_size"],
-        ))
+        return float(
+            forms.all_reduce_time(
+                load.bytes_moved,
+                kind.tp,
+                kind.gpu.get("nvlink_bandwidth"),
+                p["bandwidth_share"],
+                p["latency"],
+                p["half_size"],
+            )
+        )
     raise InputError(f"unknown form {fit.form!r} for operator {load.kind!r}")
 
 
@@ -121,8 +160,15 @@ def _operator(kind: InstanceKind, load: Load) -> Operator:
     if fit_of(kind, load.kind).parameters["latency"] > time / 2:
         limit = "latency"
     return Operator(
-        load.name, load.kind, load.runs, load.flop * load.runs, load.bytes_moved * load.runs,
-        intensity, limit, time * load.runs, bound * load.runs,
+        load.name,
+        load.kind,
+        load.runs,
+        load.flop * load.runs,
+        load.bytes_moved * load.runs,
+        intensity,
+        limit,
+        time * load.runs,
+        bound * load.runs,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 from .errors import InputError, nearest
@@ -114,7 +114,7 @@ def trace_workload(path: str | Path, slo: Slo, count: int = EVALUATED) -> Worklo
     if len(kept) < 2 or span <= 0:
         raise InputError("needs at least two requests at different times", where=str(path))
     rate = (len(kept) - 1) / span
-    gaps = [b.arrival_s - a.arrival_s for a, b in zip(kept, kept[1:])]
+    gaps = [b.arrival_s - a.arrival_s for a, b in pairwise(kept)]
     mean = span / len(gaps)
     cv = math.sqrt(sum((g - mean) ** 2 for g in gaps) / len(gaps)) / mean
     part = "all" if total == len(kept) else f"the first {len(kept):,}"
@@ -138,7 +138,7 @@ def varies(requests: Sequence[Request]) -> bool:
     windows of 300 mean gaps exceeds 1.5 times what independent arrivals and lengths would give. Then no
     formula from means and variations describes the queue. Fewer than three windows: True, nothing shown.
     """
-    gaps = [b.arrival_s - a.arrival_s for a, b in zip(requests, requests[1:])]
+    gaps = [b.arrival_s - a.arrival_s for a, b in pairwise(requests)]
     gap_scv = _scv(gaps)
     work = [float(r.uncached_tokens) for r in requests]
     window = 300 * sum(gaps) / len(gaps)

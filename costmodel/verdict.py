@@ -40,7 +40,9 @@ def judge(results: Sequence[StrategyResult], strategies: Sequence[Strategy], ban
         if any(r.stable for r in results):
             reason = next(r.reason for r in results if r.stable) or "no objective can be computed"
             return Verdict(TOO_CLOSE, objective, None, None, None, None, None, reason)
-        return Verdict(NONE_STABLE, objective, None, None, None, None, None, "no strategy is stable at this rate")
+        return Verdict(
+            NONE_STABLE, objective, None, None, None, None, None, "no strategy is stable at this rate"
+        )
     ranked = sorted(stable, key=lambda r: _score(r, objective) or 0.0, reverse=objective == "goodput_per_gpu")
     best = ranked[0]
     if len(ranked) < 2:
@@ -54,11 +56,11 @@ def judge(results: Sequence[StrategyResult], strategies: Sequence[Strategy], ban
         return Verdict(best.name, objective, best.name, second.name, None, None, None, reason)
     margin = top / next_best if objective == "goodput_per_gpu" else next_best / top
     by_name = {s.name: s for s in strategies}
-    factor, reason = _factor(by_name[best.name], by_name[second.name], best, second, objective, bands)
+    factor, why = _factor(by_name[best.name], by_name[second.name], best, second, objective, bands)
     low, high = (None, None) if factor is None else (margin / factor, margin * factor)
     close = low is not None and low <= 1
     return Verdict(
-        TOO_CLOSE if close else best.name, objective, best.name, second.name, margin, low, high, reason
+        TOO_CLOSE if close else best.name, objective, best.name, second.name, margin, low, high, why
     )
 
 
@@ -74,8 +76,8 @@ def _factor(
         first, other = bands.delays(best), bands.delays(second)
     else:
         gpus = bands.gpus
-        first = bands.rates(best, (a.goodput_per_gpu_per_s or 0.0) * gpus)
-        other = bands.rates(second, (b.goodput_per_gpu_per_s or 0.0) * gpus)
+        first = bands.rates(best, (a.goodput_per_gpu_per_s or 0.0) * gpus, a.goodput_binding)
+        other = bands.rates(second, (b.goodput_per_gpu_per_s or 0.0) * gpus, b.goodput_binding)
     if first is None or other is None:
         return None, "no band: closed-form means do not exist for this load, and bands rest on them"
     ratios = [x / y for x, y in zip(first, other)]

@@ -44,7 +44,9 @@ class Lengths:
         if not (self.sigma >= 0 and math.isfinite(self.sigma)):
             raise InputError(f"sigma cannot be {self.sigma:g}")
         if not 1 <= self.low <= self.median <= self.high:
-            raise InputError(f"lengths need 1 <= low <= median <= high, not {self.low}, {self.median:g}, {self.high}")
+            raise InputError(
+                f"lengths need 1 <= low <= median <= high, not {self.low}, {self.median:g}, {self.high}"
+            )
 
     def _whole(self, z: float) -> int:
         return max(1, round(self.median * math.exp(self.sigma * z)))

@@ -7,8 +7,8 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.families import read_model
 from costmodel.handover import Handover, KvEnd
-from costmodel.instance import Parallelism, make_instance
 from costmodel.hardware import load_gpu
+from costmodel.instance import Parallelism, make_instance
 from costmodel.link import load_connector, load_link
 from costmodel.questions.transfer import ask_transfer
 

@@ -291,7 +291,7 @@ WRONG: list[tuple[str, list[tuple[str, str]], list[str]]] = [
         "gpu",
         [
             ("[absent]\n", 'memory_visible = { value = "97 GiB", source = "sheet" }\n[absent]\n'),
-            ("memory_visible = \"no", "l2_cach = \"no"),
+            ('memory_visible = "no', 'l2_cach = "no'),
             ('"4 TB/s"', "4e12"),
         ],
         [

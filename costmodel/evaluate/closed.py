@@ -88,7 +88,11 @@ class ClosedForm:
     """Means of strategies over one deployment and workload. Step times may carry perturbed factors."""
 
     def __init__(
-        self, deployment: Deployment, workload: Workload, times: dict[InstanceKind, StepTimes], points: int = 24
+        self,
+        deployment: Deployment,
+        workload: Workload,
+        times: dict[InstanceKind, StepTimes],
+        points: int = 24,
     ) -> None:
         self.deployment, self.workload, self.times = deployment, workload, times
         self.requests = workload.typical(points)

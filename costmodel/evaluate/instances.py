@@ -104,9 +104,8 @@ class Instance:
         self.used_bytes += self.pool.held_bytes(tokens)
         self.seats += 1
 
-    def release(self, record: Record, tokens: int) -> None:
+    def release(self, tokens: int) -> None:
         """Give back what ``hold`` took."""
-        del record
         self.used_bytes -= self.pool.held_bytes(tokens)
         self.seats -= 1
         if self.seats == 0:
@@ -196,7 +195,12 @@ class Instance:
         assert self.cap is not None
         fixed = prompt.record.request.cached_tokens + prompt.done
         chunk = largest_chunk(
-            self.times, self.cap, prompt.left, fixed, len(self.running), self.context,
+            self.times,
+            self.cap,
+            prompt.left,
+            fixed,
+            len(self.running),
+            self.context,
             self.settings.token_budget,
         )
         if chunk is None:

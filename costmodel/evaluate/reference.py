@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ..deployment import Deployment
 from ..errors import NoAnswerError
@@ -24,6 +25,14 @@ from .routing import Router
 from .timeline import PoolUse, Record, Run
 
 _STEP_END, _COPIED, _ARRIVAL = 0, 1, 2
+
+
+class Copy(NamedTuple):
+    """A copy under way."""
+
+    record: Record
+    source: Instance
+    target: Instance
 
 
 def step_times(deployment: Deployment) -> dict[InstanceKind, StepTimes]:
@@ -81,8 +90,10 @@ class Reference:
     def _check_fits(self, request: Request) -> None:
         for instances in self.pools.values():
             for inst in instances:
-                tokens = request.isl if inst.schedule is Schedule.WHOLE and not self.strategy.pooled else (
-                    request.isl + request.output_tokens
+                tokens = (
+                    request.isl
+                    if inst.schedule is Schedule.WHOLE and not self.strategy.pooled
+                    else (request.isl + request.output_tokens)
                 )
                 need = inst.pool.held_bytes(tokens)
                 if need > inst.pool.pool_bytes:
@@ -106,8 +117,8 @@ class Reference:
                 assert isinstance(payload, Instance)
                 touched += self._end_step(payload, now)
             elif what == _COPIED:
-                assert isinstance(payload, tuple)
-                touched += self._copied(*payload, now)
+                assert isinstance(payload, Copy)
+                touched += self._copied(payload, now)
             else:
                 assert isinstance(payload, Record)
                 touched.append(self._arrive(payload, now))
@@ -116,7 +127,7 @@ class Reference:
                 self._begin_step(inst, now)
 
     def _arrive(self, record: Record, now: float) -> Instance:
-        inst, route = self.router.place(record.request, now)
+        inst, route = self.router.place(record.request)
         record.route = "remote" if route.copies else "local"
         inst.waiting.append(Prompt(record, inst, route.copies))
         inst.pending_tokens += record.request.uncached_tokens
@@ -160,7 +171,7 @@ class Reference:
     def _finish(self, inst: Instance, record: Record, now: float) -> None:
         record.end = now
         record.gathering -= record.ideal_decode
-        inst.release(record, record.request.isl + record.request.output_tokens)
+        inst.release(record.request.isl + record.request.output_tokens)
         self.stopped = self.give_up is not None and self.give_up(record)
 
     # --- hand-over -----------------------------------------------------------------------------------
@@ -182,9 +193,9 @@ class Reference:
             record.first = now
             if single:
                 record.end = now
-                inst.release(record, record.request.isl)
+                inst.release(record.request.isl)
                 return [inst]
-        target = self.router.decode_instance(record.request)
+        target = self.router.decode_instance()
         target.inbound.append((record, inst))
         self._reserve(target, now)
         return [inst]
@@ -212,11 +223,12 @@ class Reference:
         record.link = start + hidden - now
         record.handover = path.control_s + wire - hidden
         record.copied = start + wire + path.control_s
-        self._push(record.copied, _COPIED, (record, source, target))
+        self._push(record.copied, _COPIED, Copy(record, source, target))
 
-    def _copied(self, record: Record, source: Instance, target: Instance, now: float) -> list[Instance]:
+    def _copied(self, copy: Copy, now: float) -> list[Instance]:
+        record, source, target = copy
         record.held_byte_s += (now - record.p1) * source.held_by(record.request.isl)
-        source.release(record, record.request.isl)
+        source.release(record.request.isl)
         target.copied.append(record)
         return [source, target]
 

@@ -24,9 +24,8 @@ class Router:
     ) -> None:
         self.strategy, self.pools, self.deployment, self.slo = strategy, pools, deployment, slo
 
-    def place(self, request: Request, now: float) -> tuple[Instance, Route]:
+    def place(self, request: Request) -> tuple[Instance, Route]:
         """Return the instance that computes the prompt, and the route taken."""
-        del now
         first = self.strategy.routes[0]
         rule = self.strategy.rule
         if rule is not None:
@@ -36,9 +35,8 @@ class Router:
                 return target, local
         return _least_pending(self.pools[first.prefill]), first
 
-    def decode_instance(self, request: Request) -> Instance:
-        """Return the decode instance that pulls a request's KV."""
-        del request
+    def decode_instance(self) -> Instance:
+        """Return the decode instance that pulls the next KV."""
         return min(self.pools[Role.DECODE], key=_kv_load)
 
     def _deflection(self, rule: Rule, request: Request) -> Instance | None:
@@ -55,8 +53,9 @@ class Router:
         for inst in decode:
             if inst.pending_tokens or not inst.fits(request.isl + request.output_tokens):
                 continue
-            local = _deflected_ttft(inst.times, cap, request, len(inst.running), inst.context,
-                                    inst.settings.token_budget, limit)
+            local = _deflected_ttft(
+                inst.times, cap, request, len(inst.running), inst.context, inst.settings.token_budget, limit
+            )
             if local is not None and (best is None or local < best[0]):
                 best = local, inst
         return best[1] if best else None

@@ -16,14 +16,14 @@ from .prompts import Moments, PromptTimes, Weights, moments
 
 
 class Offered(NamedTuple):
-    """What reaches a pool of ``count`` equal instances.
+    """What reaches a pool of ``instances`` equal instances.
 
     ``prompts``: prompts/s in all, with gaps of squared variation ``scv`` and ``weights`` over the typical
     ones; ``tokens``: decode steps/s of one instance, over ``context`` cached tokens each; ``most``: largest
     batch that memory and seats allow.
     """
 
-    count: int
+    instances: int
     prompts: float
     scv: float
     weights: Weights
@@ -54,7 +54,7 @@ def queue_wait(rate: float, service: Moments, servers: int, arrival_scv: float) 
 
 def seen_step(times: StepTimes, batch: float, offered: Offered) -> float:
     """Decode step that a request sees: its share of the even spread over the pool, and itself."""
-    seen = max(1.0, batch + 1 / offered.count)
+    seen = max(1.0, batch + 1 / offered.instances)
     return times.decode_smooth(seen, seen * offered.context)
 
 
@@ -66,7 +66,7 @@ def _full_token(times: StepTimes, offered: Offered) -> float:
 def whole_station(times: StepTimes, prompts: PromptTimes, offered: Offered) -> Station:
     """Prompts first, whole: they queue for each other only, and decodes run in the time that they leave."""
     service = moments(prompts.alone, offered.weights)
-    busy = offered.prompts * service.mean / offered.count
+    busy = offered.prompts * service.mean / offered.instances
     utilisation = busy + offered.tokens * _full_token(times, offered)
     if utilisation >= 1:
         return Station(utilisation, offered.most, 0.0, 0.0, 0.0, service.mean)
@@ -78,12 +78,17 @@ def whole_station(times: StepTimes, prompts: PromptTimes, offered: Offered) -> S
     batch = _fixed_point(lambda b: offered.tokens * gap(b), offered.most)
     step = gap(batch) * room
     residual = room * min(1.0, batch) * step / 2
-    wait = queue_wait(offered.prompts, service, offered.count, offered.scv) + residual
+    wait = queue_wait(offered.prompts, service, offered.instances, offered.scv) + residual
     return Station(utilisation, batch, step, gap(batch), wait, service.mean)
 
 
 def mixed_station(
-    times: StepTimes, prompts: PromptTimes, offered: Offered, chunk: Callable[[float], int], *, queues: bool = True
+    times: StepTimes,
+    prompts: PromptTimes,
+    offered: Offered,
+    chunk: Callable[[float], int],
+    *,
+    queues: bool = True,
 ) -> Station:
     """Prompts in chunks of ``chunk(batch)`` tokens beside decodes, which advance in every step.
 
@@ -100,7 +105,7 @@ def mixed_station(
             attention[size] = moments(prompts.chunk_attention(size), offered.weights).mean
         steps = tokens / size
         step = prompts.full_step(size, batch, offered.context) + attention[size] / steps
-        return step, min(1.0, offered.prompts * steps * step / offered.count)
+        return step, min(1.0, offered.prompts * steps * step / offered.instances)
 
     def gap(batch: float) -> float:
         """Mean time between two tokens of a decode, over mixed and decode-only steps."""
@@ -117,12 +122,12 @@ def mixed_station(
         return Station(crowded, batch, step, step, min(1.0, batch) * step / 2, 0.0)
     found = prompts.in_chunks(chunk(batch), batch, offered.context)
     full = moments(found.full, offered.weights)
-    busy = offered.prompts * full.mean / offered.count
+    busy = offered.prompts * full.mean / offered.instances
     utilisation = max(busy, crowded)
     if utilisation >= 1:
         return Station(utilisation, batch, step, step, 0.0, full.mean)
     residual = (1 - busy) * min(1.0, batch) * step / 2
-    wait = residual + (queue_wait(offered.prompts, full, offered.count, offered.scv) if queues else 0.0)
+    wait = residual + (queue_wait(offered.prompts, full, offered.instances, offered.scv) if queues else 0.0)
     service = busy * full.mean + (1 - busy) * moments(found.alone, offered.weights).mean
     return Station(utilisation, batch, step, gap(batch), wait, service)
 

@@ -19,6 +19,7 @@ from ..work import Chunk, chunk_loads, token_loads
 from .inputs import as_instance, check_whole, context_warnings, model_source
 
 SCHEMA = "costmodel.step/1"
+MOST_CHUNKS = 20_000
 PHASES = ("prefill", "decode", "mixed")
 
 
@@ -209,6 +210,11 @@ def _shape(
 def _chunked(times: StepTimes, prompt: Chunk, size: int) -> ChunkedPrefill:
     """Return the price of computing a prompt in chunks of ``size`` tokens, alone on its instance."""
     kind, end = times.kind, prompt.prefix + prompt.tokens
+    count = int(chunking.chunk_count(prompt.tokens, size))
+    if count > MOST_CHUNKS:
+        raise InputError(
+            f"--chunk {size} makes {count:,} chunks of the prompt; at most {MOST_CHUNKS:,} are priced"
+        )
     cuts = [Chunk(min(size, end - start), start) for start in range(prompt.prefix, end, size)]
     total = sum(times.step((cut,), int(cut is cuts[-1]), 0, 0.0) for cut in cuts)
     full = cuts[0]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..answer import About
 from ..units import Dimension, format_si
 
-EXACT_BELOW = 1_000_000  # bytes up to here are printed as they are, larger ones with a prefix, too
+EXACT_BELOW = 1_000_000  # whole bytes up to here are printed as they are, more of them with a prefix
 
 _UNITS: tuple[tuple[str, Dimension], ...] = (
     # the first pattern found in a key gives its unit
@@ -89,18 +89,19 @@ def shown(key: str, value: object, *, binary: bool = False) -> str:
 def _with_unit(value: float, dimension: Dimension, binary: bool) -> str:
     if dimension != "byte" or not isinstance(value, int):
         return format_si(value, dimension, 4 if binary else 3, binary=binary)
-    exact = f"{value:,} B"
-    return exact if abs(value) < EXACT_BELOW else f"{format_si(value, dimension)} ({exact})"
+    return f"{value:,} B" if abs(value) < EXACT_BELOW else format_si(value, dimension)
 
 
 def facts(answer: object, labels: Mapping[str, str], *, binary: bool = False) -> Table:
-    """Return label and value of these fields; a value that is None gives its ``..._reason``."""
+    """Return label and value of these fields: whole bytes exactly, too; a None with its ``..._reason``."""
     rows = []
     for key, label in labels.items():
         value = getattr(answer, key)
         text = shown(key, value, binary=binary)
-        reason = None if value is not None else _reason(answer, key)
-        rows.append((label, f"{text}  ({reason})" if reason else text))
+        remark = _reason(answer, key) if value is None else None
+        if isinstance(value, int) and value >= EXACT_BELOW and text.endswith("B"):
+            remark = f"{value:,} B"
+        rows.append((label, f"{text} ({remark})" if remark else text))
     return Table((), tuple(rows), (False, False))
 
 
