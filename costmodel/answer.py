@@ -1,4 +1,4 @@
-"""What every answer carries besides its figures: what was assumed, where constants come from, what is left out."""
+"""What every answer carries besides its figures: assumptions, sources, what is left out."""
 
 from __future__ import annotations
 

@@ -87,13 +87,13 @@ class Bands:
 
         self.forms = [form(case) for case in cases]
         self.at_load = [make(workload.rate) for make in self.forms]
-        self._means: dict[str, list[Means]] = {}
+        self._means: dict[Strategy, list[Means]] = {}
 
     def means(self, strategy: Strategy) -> list[Means]:
         """Means of a strategy at the given rate: nominal first, then perturbed."""
-        if strategy.name not in self._means:
-            self._means[strategy.name] = [form.means(strategy) for form in self.at_load]
-        return self._means[strategy.name]
+        if strategy not in self._means:
+            self._means[strategy] = [form.means(strategy) for form in self.at_load]
+        return self._means[strategy]
 
     def delays(self, strategy: Strategy) -> list[float] | None:
         """Mean delays, nominal first; None where one of them has no closed form."""

@@ -17,7 +17,7 @@ from .goodput import PROBE, Goodput, Search
 from .instance import InstanceKind
 from .results import PoolResult, StrategyResult
 from .step import StepTimes
-from .strategies import Strategy
+from .strategies import Role, Strategy
 from .workload import Request, Workload
 
 #: Requests evaluated at the given rate: a P95 with a confidence interval, in a second or two each.
@@ -108,6 +108,7 @@ class Comparison:
         tpots = sorted(r.tpot for r in done if r.tpot is not None)
         factor = self.bands.ttft_factor(strategy)
         share = summary.attainment(run.records, self.workload.slo) if self.workload.slo.given else None
+        held = summary.mean([r.held_byte_s for r in done])
         return replace(
             blank,
             pools=_pools(means, run),
@@ -132,7 +133,9 @@ class Comparison:
             tpot_p50_s=summary.quantile(tpots, 0.5) if tpots else None,
             tpot_p99_s=summary.quantile(tpots, 0.99) if tpots else None,
             ledger=ledger,
-            kv_held_byte_s=summary.mean([r.held_byte_s for r in done]),
+            kv_held_byte_s=held,
+            kv_held_bytes=held * self.workload.rate,
+            kv_pool_bytes=_pool_bytes(self.deployment),
             gpu_s=summary.gpu_seconds(run),
             **_groups(ledger),
         )
@@ -167,6 +170,11 @@ class Comparison:
             goodput_binding=found.binding,
             goodput_reason=found.reason,
         )
+
+
+def _pool_bytes(deployment: Deployment) -> float:
+    """KV memory of all GPUs."""
+    return sum(pool.pool_bytes * kind.gpus for kind, pool in deployment.pool(Role.SHARED))
 
 
 def _groups(ledger: dict[str, float]) -> dict[str, Any]:

@@ -52,9 +52,9 @@ class Landscape:
                 found.append(edge)
         if not found:
             reason = f"never within {low:.3g} .. {high:.3g}"
-            return Flip(name, unit, at, None, None, low, high, reason)
+            return Flip(name, unit, at, None, None, low, high, reason, here)
         value, to = min(found, key=lambda pair: abs(math.log(pair[0] / at)))
-        return Flip(name, unit, at, value, to or "none stable", low, high)
+        return Flip(name, unit, at, value, to or "none stable", low, high, None, here)
 
     def all(self) -> list[Flip]:
         """Return the flips of copy bandwidth, rate, burstiness and token budget."""

@@ -1,4 +1,4 @@
-"""The answer of ``recommend``: field names are the JSON keys of the contract. SI units; None with a reason."""
+"""The answer of ``recommend``: field names are JSON keys. SI units; None with a reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class StrategyResult:
 
     ``ttft_p95_stages`` add up to ``ttft_p95_s``; ``stage_scale`` is the factor that made the mean stages of
     the requests around P95 do so. ``ledger`` adds up to ``e2e_s - ideal_s``. ``*_ci`` are half-widths of
-    95 % confidence intervals. ``reason`` says why figures are None.
+    95 % confidence intervals. ``kv_held_bytes``: KV that waits for its hand-over on both sides, on average, of
+    the ``kv_pool_bytes`` of all GPUs. ``reason`` says why figures are None.
     """
 
     name: str
@@ -76,8 +77,24 @@ class StrategyResult:
     splitting_s: float | None = None
     splitting_reason: str | None = None
     kv_held_byte_s: float | None = None
+    kv_held_bytes: float | None = None
+    kv_pool_bytes: float | None = None
     gpu_s: dict[str, float] | None = None
     reason: str | None = None
+
+    @property
+    def ttft_p95_parts(self) -> dict[str, float] | None:
+        """The stages of P95 TTFT, folded as the ledger is; they add up just the same."""
+        stages = self.ttft_p95_stages
+        if stages is None:
+            return None
+        return {
+            "queue": stages["queue_s"],
+            "prefill": stages["prefill_s"],
+            "stretch": stages["stretch_s"] + stages["recompute_s"],
+            "copy": stages["link_s"] + stages["handover_s"] + stages["load_s"],
+            "admission": stages["admission_s"],
+        }
 
 
 @dataclass(frozen=True)
@@ -98,7 +115,8 @@ class Split:
 class Flip:
     """Where the verdict (or local against remote prefill) changes when one input moves.
 
-    ``at`` and ``flips_at`` in ``unit``; ``flips_at`` None: not within ``low`` .. ``high``, or ``reason``.
+    ``now`` is best at ``at`` and ``to`` beyond ``flips_at``, both in ``unit``. ``flips_at`` None: not within
+    ``low`` .. ``high``, or ``reason``.
     """
 
     name: str
@@ -109,6 +127,7 @@ class Flip:
     low: float
     high: float
     reason: str | None = None
+    now: str | None = None
 
 
 @dataclass(frozen=True)
@@ -157,3 +176,8 @@ class Recommendation:
     elasticities: tuple[Elasticity, ...]
     settings: dict[str, str]
     about: About
+
+    @property
+    def answered(self) -> bool:
+        """False where no strategy is stable."""
+        return self.verdict != "none_stable"

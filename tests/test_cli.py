@@ -300,7 +300,7 @@ def test_completion_scripts(shell: str) -> None:
 
 
 def in_a_process(arguments: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "costmodel", *arguments]
+    command = [sys.executable, "-P", "-m", "costmodel", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, timeout=60)
 
 
@@ -318,7 +318,7 @@ HEAVY = ("numpy", "sympy", "pint")
     "arguments", [["--help"], *(QUESTIONS[n][0] for n in ("kv", "prefill", "transfer", "gpu"))]
 )
 def test_nothing_heavy_is_imported(arguments: list[str]) -> None:
-    command = [sys.executable, "-X", "importtime", "-m", "costmodel", *arguments]
+    command = [sys.executable, "-P", "-X", "importtime", "-m", "costmodel", *arguments]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     imported = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in result.stderr.splitlines()}
     assert result.returncode == 0 and "click" in imported
@@ -330,14 +330,14 @@ def test_help_leaves_the_formula_book_closed() -> None:
         "import sys, costmodel.cli as c\ntry: c.main(['--help'])\n"
         "finally: print([m for m in sys.modules if 'formula' in m])"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60)
     assert result.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "costmodel", "show", "formulas"]
+    command = [sys.executable, "-P", "-m", "costmodel", "show", "formulas"]
     result = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
     os.close(write)
     assert result.stderr == ""

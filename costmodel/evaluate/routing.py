@@ -107,4 +107,6 @@ def _deflected_ttft(
         if elapsed > limit:
             return None
         done += chunk
+        # A longer prefix never makes a larger chunk safe again.
+        cap = Cap(cap.step_s, tuple(size for size in cap.candidates if size <= chunk))
     return elapsed

@@ -95,6 +95,18 @@ def descriptors(folder: Path) -> None:
     )
 
 
+def mooncake_vllm(folder: Path) -> None:
+    """The packaged `mooncake-vllm`: least squares of the relative error over all sizes."""
+    case = next(c for c in connectors(folder) if c.operator == "mooncake_vllm_pd")
+    units = np.array(case.units)
+    found = least_squares(lambda p: case.predict(p * units) / case.measured - 1, case.starts[0]).x
+    error = abs(case.predict(found * units) / case.measured - 1)
+    print(
+        f"mooncake-vllm, all {error.size} sizes: {found[0]:.3f} ms, share {found[1]:.3f}, "
+        f"mape {100 * np.mean(error):.1f}, largest {100 * np.max(error):.1f}"
+    )
+
+
 def chosen_gemm(folder: Path) -> Array:
     """The H100 GEMM parameters, which the MLA module's projections are modelled with."""
     return fit(gemm(folder, H100, "bf16")[0])
@@ -131,6 +143,7 @@ def main() -> None:
     for case in cases(options.measured):
         if case.chosen or options.all:
             show(case, fit(case), options.all)
+    mooncake_vllm(options.measured)
     descriptors(options.measured)
 
 
