@@ -36,6 +36,8 @@ def action(
     }
     if verdict.verdict != TOO_CLOSE:
         return words[verdict.best]
+    if {verdict.best, verdict.runner_up} == {"disaggregated", "deflected"}:
+        return f"keep {topology}; whether to prefill on decode GPUs {_deflect(rule)} is within the error"
     return (
         f"{verdict.best} and {verdict.runner_up} lie within the error; to settle it measure "
         f"{_measure(verdict, strategies, bands)}; until then {words[verdict.best]}"

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from .breakeven import UNKNOWNS, Values, numeric_root
+from .breakeven import UNKNOWNS, Values, advantage, numeric_root
 from .deployment import Deployment
 from .evaluate.closed import ClosedForm
 from .instance import InstanceKind
-from .operating import threshold
+from .operating import LONGEST, SHORTEST
 from .results import Flip
 from .step import StepTimes
 from .strategies import Strategy
@@ -105,31 +105,17 @@ def _first_change(
 
 
 def local_flips(values: Values) -> list[Flip]:
-    """Return where local and remote prefill change places: by uncached prompt and by running decodes."""
-    prompt = values["uncached"]
-    root = threshold(values)
-    side = "local prefill" if root.value is not None and prompt >= root.value else "remote prefill"
-    flips = [
-        Flip(
-            "uncached prompt",
-            "tokens",
-            prompt,
-            root.value,
-            side if root.value is not None else None,
-            0.0,
-            131072.0,
-            None if root.value is not None else root.regime,
-        )
-    ]
-    for word, name in (("batch", "running decodes"), ("chunk", "chunk")):
-        parameter, _ = UNKNOWNS[word]
-        low, high = (0.01, 4096.0) if word == "batch" else (16.0, 65536.0)
-        found = numeric_root(word, values, low, high)
-        remote = values[parameter] > found.value if found.value is not None else None
-        to = (
-            None if remote is None else ("local prefill" if remote == (word == "batch") else "remote prefill")
-        )
-        unit = "per_instance" if word == "batch" else "tokens"
-        reason = None if found.value is not None else found.regime
-        flips.append(Flip(name, unit, values[parameter], found.value, to, low, high, reason))
+    """Return where local and remote prefill change places: by uncached prompt, running decodes and chunk."""
+    sides = ("remote prefill", "local prefill")
+    now, other = sides if advantage(values) > 0 else sides[::-1]
+    flips = []
+    for word, name, unit, low, high in (
+        ("tokens", "uncached prompt", "tokens", SHORTEST, LONGEST),
+        ("batch", "running decodes", "per_instance", 0.01, 4096.0),
+        ("chunk", "chunk", "tokens", 16.0, 65536.0),
+    ):
+        root = numeric_root(word, values, low, high)
+        to = None if root.value is None else other
+        reason = root.regime if root.value is None else None
+        flips.append(Flip(name, unit, values[UNKNOWNS[word][0]], root.value, to, low, high, reason, now))
     return flips

@@ -17,7 +17,7 @@ from .workload import Workload
 
 #: Longest prompt looked at for a threshold, in uncached tokens.
 LONGEST = 131072.0
-_SHORTEST = 1e-6
+SHORTEST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _queues(deployment: Deployment, workload: Workload, means: Means) -> Values:
 
 def threshold(values: Values) -> Root:
     """Return the smallest number of uncached tokens from which remote prefill pays, by numbers alone."""
-    return numeric_root("tokens", values, _SHORTEST, LONGEST)
+    return numeric_root("tokens", values, SHORTEST, LONGEST)
 
 
 def self_consistent(

@@ -11,6 +11,7 @@ from .memory import GIB
 from .results import StrategyResult
 from .strategies import Rule, RuleKind
 from .units import format_si
+from .verdict import same_as_split
 from .workload import Workload
 
 
@@ -96,10 +97,16 @@ def not_modelled(deployment: Deployment) -> tuple[str, ...]:
     return tuple(left)
 
 
-def warnings(deployment: Deployment, results: Sequence[StrategyResult]) -> tuple[str, ...]:
+def warnings(
+    deployment: Deployment, workload: Workload, results: Sequence[StrategyResult]
+) -> tuple[str, ...]:
     """Return what a reader should know before trusting a figure."""
-    lines = []
+    lines = _beyond_context(deployment, workload)
     for result in results:
+        if same_as_split(result):
+            lines.append(
+                "deflected keeps no prompt local here: it is plain disaggregation and not ranked apart"
+            )
         for pool in result.pools:
             if pool.utilisation >= 1:
                 lines.append(
@@ -116,3 +123,13 @@ def warnings(deployment: Deployment, results: Sequence[StrategyResult]) -> tuple
                 f"{kind.gpu.name} has no fit of its own: {kind.efficiency.borrowed_from} stands for it"
             )
     return tuple(lines)
+
+
+def _beyond_context(deployment: Deployment, workload: Workload) -> list[str]:
+    longest = max(request.isl + request.output_tokens for request in workload.typical())
+    limit = deployment.decode.model.max_context
+    if limit is None:
+        return [f"{deployment.decode.model.name} states no context length: not checked"]
+    if longest <= limit:
+        return []
+    return [f"requests of up to {longest:,} tokens exceed the model's context of {limit:,}"]

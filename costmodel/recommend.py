@@ -122,7 +122,7 @@ class _Question:
                 assumptions(deployment, workload, self.rule, self.point.note),
                 sources(deployment, workload),
                 not_modelled(deployment),
-                warnings(deployment, results),
+                warnings(deployment, workload, results),
             ),
         )
 

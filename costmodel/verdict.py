@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .bands import Bands, spread
+from .goodput import RESOLUTION
 from .results import StrategyResult
-from .strategies import Strategy
+from .strategies import DEFLECTED, Strategy
 
 TOO_CLOSE, NONE_STABLE = "too_close_to_call", "none_stable"
 
@@ -35,7 +36,7 @@ def objective_of(results: Sequence[StrategyResult]) -> str:
 def judge(results: Sequence[StrategyResult], strategies: Sequence[Strategy], bands: Bands) -> Verdict:
     """Rank the stable strategies and band the margin of the best over the second."""
     objective = objective_of(results)
-    stable = [r for r in results if r.stable and _score(r, objective) is not None]
+    stable = [r for r in results if r.stable and _score(r, objective) is not None and not same_as_split(r)]
     if not stable:
         if any(r.stable for r in results):
             reason = next(r.reason for r in results if r.stable) or "no objective can be computed"
@@ -64,6 +65,11 @@ def judge(results: Sequence[StrategyResult], strategies: Sequence[Strategy], ban
     )
 
 
+def same_as_split(result: StrategyResult) -> bool:
+    """Say whether a deflected strategy keeps no prompt local: then it is plain disaggregation, not a rival."""
+    return result.name == DEFLECTED.name and result.local_share == 0
+
+
 def _score(result: StrategyResult, objective: str) -> float | None:
     return result.goodput_per_gpu_per_s if objective == "goodput_per_gpu" else result.mean_delay_s
 
@@ -81,4 +87,6 @@ def _factor(
     if first is None or other is None:
         return None, "no band: closed-form means do not exist for this load, and bands rest on them"
     ratios = [x / y for x, y in zip(first, other)]
-    return spread(ratios[0], ratios[1:]), None
+    # Either goodput is only known to the resolution of its search.
+    search = [ratios[0] * RESOLUTION] * 2 if objective == "goodput_per_gpu" else []
+    return spread(ratios[0], ratios[1:] + search), None

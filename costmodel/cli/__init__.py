@@ -19,6 +19,8 @@ from ..errors import CostmodelError, InputError, unknown
 
 COMMANDS: dict[str, str] = {
     # command: its line in --help; its module is costmodel.cli.<command>
+    "recommend": "The verdict: which strategy on these GPUs, by what margin, and what flips it.",
+    "break-even": "The router threshold, or the bandwidth, batch, chunk or wait at which the copy pays.",
     "kv": "KV cache bytes of a sequence, and what fits on a GPU.",
     "step": "Time of a prefill, decode or mixed step, operator by operator.",
     "transfer": "The KV copy: bytes, time on the wire, what stays exposed.",

@@ -158,8 +158,15 @@ def tokens_option(name: str, text: str, **settings: Any) -> Callable[[F], F]:
     return option(name, type=Quantity("token", positive=not zero), help=text, **settings)
 
 
-def answers(command: str) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """Add --format and --detail to a function that returns an answer, and print it.
+def _explain_option(wanted: bool) -> Callable[[F], F]:
+    """--explain, or nothing."""
+    if wanted:
+        return click.option("--explain", is_flag=True, help="Print the formulas behind the answer, and sources.")
+    return lambda function: function
+
+
+def answers(command: str, *, explain: bool = False) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Add --format and --detail (``explain``: and --explain) to a function that returns an answer; print it.
 
     A NoAnswerError goes on to the group (exit code 1), after its JSON object where JSON is asked for. An
     answer whose ``answered`` is False (nothing is stable, nothing fits) is printed and exits with 1, too.
@@ -175,8 +182,9 @@ def answers(command: str) -> Callable[[Callable[..., Any]], Callable[..., None]]
             help="How to print the answer.",
         )
         @click.option("--detail", is_flag=True, help="Print more columns and every source.")
+        @_explain_option(explain)
         @wraps(ask)
-        def run(form: str, detail: bool, **options: Any) -> None:
+        def run(form: str, detail: bool, explain: bool = False, **options: Any) -> None:
             from ..report.render import refusal, render
 
             try:
@@ -185,7 +193,7 @@ def answers(command: str) -> Callable[[Callable[..., Any]], Callable[..., None]]
                 if form == "json":
                     click.echo(refusal(f"costmodel.{command}/1", "no_answer", str(error)))
                 raise
-            click.echo(render(answer, form, detail=detail))
+            click.echo(render(answer, form, detail=detail, explain=explain))
             if not getattr(answer, "answered", True):
                 raise click.exceptions.Exit(1)
 

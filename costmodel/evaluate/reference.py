@@ -168,11 +168,13 @@ class Reference:
         self._reserve(inst, now)
         return touched
 
-    def _finish(self, inst: Instance, record: Record, now: float) -> None:
+    def _finish(self, inst: Instance, record: Record, now: float, *, prefill_only: bool = False) -> None:
+        """End a request on the instance that holds its KV: that of the prompt alone where only prefill ran."""
         record.end = now
         record.gathering -= record.ideal_decode
-        inst.release(record.request.isl + record.request.output_tokens)
-        self.stopped = self.give_up is not None and self.give_up(record)
+        inst.release(record.request.isl + (0 if prefill_only else record.request.output_tokens))
+        if self.give_up is not None and self.give_up(record):
+            self.stopped = True
 
     # --- hand-over -----------------------------------------------------------------------------------
 
@@ -192,8 +194,7 @@ class Reference:
         if self.first_token == "prefill":
             record.first = now
             if single:
-                record.end = now
-                inst.release(record.request.isl)
+                self._finish(inst, record, now, prefill_only=True)
                 return [inst]
         target = self.router.decode_instance()
         target.inbound.append((record, inst))

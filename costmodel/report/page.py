@@ -52,12 +52,16 @@ Block = Table | Code | Heading | str
 
 @dataclass(frozen=True)
 class Page:
-    """A title, blocks (a plain text is a paragraph) and what the answer rests on; ``cite``: list sources."""
+    """A title, blocks (a plain text is a paragraph) and what the answer rests on; ``cite``: list sources.
+
+    ``screen``: text that stands for the whole page in a terminal, unless more is asked for.
+    """
 
     title: str
     blocks: tuple[Block, ...]
     about: About
     cite: bool = False
+    screen: str | None = None
 
 
 def shown(key: str, value: object, *, binary: bool = False) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -15,12 +15,20 @@ from .page import Block, Code, Heading, Page, Table
 FORMATS = ("table", "markdown", "json")
 
 
-def render(answer: Any, form: str, *, detail: bool = False) -> str:
-    """Return an answer (a dataclass with ``schema`` and ``about``) in one of :data:`FORMATS`."""
+def render(answer: Any, form: str, *, detail: bool = False, explain: bool = False) -> str:
+    """Return an answer (a dataclass with ``schema`` and ``about``) in one of :data:`FORMATS`.
+
+    ``explain`` adds the formulas behind it, where the command's page has an ``explained``.
+    """
     if form == "json":
         return to_json(answer)
     command = answer.schema.removeprefix("costmodel.").split("/")[0]
-    page: Page = import_module(f"{__package__}.{command}").page(answer, detail)
+    module = import_module(f"{__package__}.{command.replace('-', '_')}")
+    page: Page = module.page(answer, detail)
+    if explain:
+        page = replace(page, blocks=(*page.blocks, *module.explained(answer)), cite=True)
+    if form == "table" and page.screen is not None and not (detail or explain):
+        return page.screen
     return _markdown(page, detail) if form == "markdown" else _plain(page, detail)
 
 
@@ -54,7 +62,8 @@ def _jsonable(value: Any) -> Any:
 
 
 def _plain(page: Page, detail: bool) -> str:
-    parts = [page.title, *(_plain_block(block) for block in page.blocks)]
+    start = page.title if page.screen is None else page.screen
+    parts = [start, *(_plain_block(block) for block in page.blocks)]
     about = page.about
     notes = [f"warning: {text}" for text in about.warnings]
     notes += [f"assumed: {'; '.join(about.assumptions)}"] if about.assumptions else []

@@ -1,0 +1,88 @@
+"""``costmodel recommend``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from .options import Quantity, answers, model_argument, option, tokens_option
+from .progress import Progress
+from .scenario import deployment_options, later_options, take_scenario, take_workload, workload_options
+
+RULE = "Rule of the deflected strategy: kairos, kairos-printed or threshold:N; default: the better on a trial."
+BUDGET = "All tokens of a mixed step (vLLM's --max-num-batched-tokens); decodes take theirs first; default 2048."
+METHOD = "closed: means, at once; auto, replay: request by request."
+
+
+@click.command("recommend")
+@model_argument()
+@deployment_options()
+@tokens_option("--token-budget", BUDGET)
+@tokens_option("--chunk", "The same: the prefill tokens of a step are what decodes leave of it.")
+@workload_options()
+@option("--rule", help=RULE)
+@option("--alpha", type=Quantity("1"), help="Kairos: a deflected TTFT may be this multiple of the remote one.")
+@option("--beta", type=Quantity("1"), help="Kairos: share of the TPOT SLO that a mixed step may take.")
+@option("--method", type=click.Choice(("auto", "closed", "replay")), default="auto", help=METHOD)
+@option("--requests", type=int, default=2000, help="Requests evaluated at the given rate.")
+@option("--probe", type=int, default=600, help="Requests of one probe of the goodput search, at most 1,000.")
+@option("--seed", type=int, default=1, help="Fixes lengths and gaps.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
+@later_options()
+@answers("recommend", explain=True)
+def command(
+    model: str, rule: str | None, alpha: float | None, beta: float | None, method: str, **options: Any
+) -> object:
+    """Is the copy of MODEL's KV cheaper than the interference it replaces, on these GPUs, for this workload?
+
+    Compares colocated, chunked, disaggregated and deflected serving at equal GPU count. Exit code 1: none of
+    them is stable at the given rate.
+
+    \b
+    Examples:
+      costmodel recommend deepseek-ai/DeepSeek-V2-Lite --hardware a100-sxm-80gb --topology 2P2D \\
+        --link ib-hdr --workload hphd
+      costmodel recommend Llama-3.1-8B --hardware h100-sxm --topology 1P1D --link nvlink4 \\
+        --isl 4096 --osl 256 --rate 4 --slo-ttft 1s --slo-tpot 40ms --method closed
+    """
+    from ..comparison import Options
+    from ..questions.recommend import ask_recommend
+
+    workload = take_workload(options)
+    scenario = take_scenario(model, options, token_budget=_budget(options))
+    progress = Progress(silent=options["quiet"])
+    own = Options(
+        requests=options["requests"], probe=options["probe"], seed=options["seed"], progress=progress
+    )
+    try:
+        return ask_recommend(scenario, workload, own, method=method, rule=_rule(rule, alpha, beta))
+    finally:
+        progress.done()
+
+
+def _budget(options: dict[str, Any]) -> int | None:
+    from ..errors import InputError
+
+    budget, chunk = options.pop("token_budget"), options.pop("chunk")
+    if None not in (budget, chunk) and budget != chunk:
+        raise InputError(
+            f"--chunk {chunk} and --token-budget {budget}: pass one; a chunk is what decodes leave of the budget"
+        )
+    found: int | None = chunk if budget is None else budget
+    return found
+
+
+def _rule(text: str | None, alpha: float | None, beta: float | None) -> Any:
+    """Return the rule; alpha or beta alone mean Kairos with the copy in its estimate."""
+    from ..errors import InputError
+    from ..strategies import RuleKind, parse_rule
+
+    given = {key: value for key, value in (("alpha", alpha), ("beta", beta)) if value is not None}
+    if text is None and not given:
+        return None
+    found = parse_rule(text or RuleKind.KAIROS.value)
+    if given and found.kind is RuleKind.THRESHOLD:
+        raise InputError(f"--{' and --'.join(given)}: settings of Kairos; a constant threshold has none")
+    return replace(found, **given)

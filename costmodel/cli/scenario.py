@@ -1,0 +1,165 @@
+"""Options of a deployment and of a workload, shared by the commands that compare strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+
+from ..errors import InputError
+from .options import (
+    GPU,
+    SECONDS,
+    Known,
+    Quantity,
+    connector_option,
+    dtype_option,
+    efficiency_option,
+    hardware_option,
+    kv_dtype_option,
+    nics_option,
+    option,
+    overlap_option,
+    tokens_option,
+    tp_option,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+NUMBER, RATE = Quantity("1"), Quantity("1/second")
+NOT_NEGATIVE, NOT_NEGATIVE_S = Quantity("1", positive=False), Quantity("second", positive=False)
+DEFAULT_LINK = "ib-hdr"
+
+#: Options of later capabilities: value that changes nothing (None: there is none), and why others are refused.
+LATER: dict[str, tuple[str | None, str]] = {
+    "--pp": ("1", "pipeline parallelism is not modelled yet: pass --tp"),
+    "--ep": ("1", "expert parallelism is not modelled yet: experts are split by --tp"),
+    "--dp-attention": ("1", "data-parallel attention is not modelled yet: attention is split by --tp"),
+    "--concurrency": (None, "closed loops are not modelled yet: pass an arrival rate with --rate"),
+    "--engine": ("vllm", "only vLLM's scheduling is modelled so far"),
+    "--offload": (None, "KV offload to a slower tier is not modelled yet"),
+    "--reuse": (None, "reuse of cached prefixes is not modelled yet: pass --cached for a known prefix"),
+}
+
+
+def _links() -> Iterable[str]:
+    from ..link import link_names
+
+    return link_names()
+
+
+def _workloads() -> Iterable[str]:
+    from ..workloads import workload_names
+
+    return workload_names()
+
+
+def _together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    def wrap(function: F) -> F:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return wrap
+
+
+def later_options() -> Callable[[F], F]:
+    """Accept the options of later capabilities by name, and refuse them with one sentence."""
+
+    def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        harmless, why = LATER[param.opts[0]]
+        if value is not None and value != harmless:
+            raise InputError(f"{param.opts[0]} {value}: {why}")
+
+    def accept(name: str) -> Callable[[F], F]:
+        return click.option(name, hidden=True, expose_value=False, callback=refuse)
+
+    return _together(*(accept(name) for name in LATER))
+
+
+def deployment_options() -> Callable[[F], F]:
+    """GPUs, wires and engine settings: the fields of a Scenario."""
+    share = "Share of GPU memory for weights and KV (vLLM's --gpu-memory-utilization); default 0.9."
+    first = "Side that emits token 1; recompute: decode, which runs the last prompt token again."
+    return _together(
+        hardware_option(),
+        option("--prefill-hardware", type=GPU, help="GPU of the prefill instances, where it differs."),
+        option("--decode-hardware", type=GPU, help="GPU of the decode instances, where it differs."),
+        option("--topology", default="2P2D", help="Prefill and decode instances, as xPyD."),
+        option(
+            "--link", type=Known("NAME|FILE", _links), default=DEFAULT_LINK,
+            help="Link that copies the KV: a packaged name (costmodel show links) or a TOML file.",
+        ),
+        nics_option(),
+        connector_option(),
+        tp_option(text="Tensor-parallel GPUs of an instance."),
+        tp_option("--prefill-tp", None, "Of a prefill instance."),
+        tp_option("--decode-tp", None, "Of a decode instance."),
+        dtype_option(),
+        kv_dtype_option(),
+        overlap_option(),
+        option("--control", type=NOT_NEGATIVE_S, help="Control time of a hand-over, such as 100ms."),
+        tokens_option("--max-seqs", "Sequences of an instance, running or reserved; default 256."),
+        option("--first-token", type=click.Choice(("decode", "prefill", "recompute")), default="decode", help=first),
+        option("--memory-utilization", type=NUMBER, help=share),
+        efficiency_option(),
+    )  # fmt: skip
+
+
+def workload_options() -> Callable[[F], F]:
+    """A workload by name, file, trace or fixed lengths, each value replaceable."""
+    name = "Arrivals, lengths and SLOs: a packaged name (costmodel show workloads) or a TOML file."
+    return _together(
+        option("--workload", type=Known("NAME|FILE", _workloads), help=name),
+        option("--trace", type=click.Path(), help="CSV of arrival_s, prompt_tokens, output_tokens[, cached_tokens]."),
+        tokens_option("--isl", "Prompt tokens, cached ones included: a fixed length."),
+        tokens_option("--osl", "Output tokens: a fixed length."),
+        tokens_option("--cached", "Prompt tokens in the cache already.", zero=True),
+        option("--rate", type=RATE, help="Arrival rate, requests/s."),
+        option("--cv", type=NOT_NEGATIVE, help="Coefficient of variation of gaps; 1 is Poisson."),
+        option("--slo-ttft", type=SECONDS, help="TTFT objective, such as 2s."),
+        option("--slo-tpot", type=SECONDS, help="TPOT objective, such as 50ms."),
+        option("--attainment", type=NUMBER, help="Share of requests to meet both; default 0.9."),
+        click.option("--no-slo", is_flag=True, help="Drop the workload's SLOs: compare mean delays."),
+    )  # fmt: skip
+
+
+WORKLOAD_KEYS = (
+    "isl", "osl", "cached", "rate", "cv", "slo_ttft", "slo_tpot", "attainment", "no_slo",
+)  # fmt: skip
+
+
+def take_workload(options: dict[str, Any]) -> Any:
+    """Remove the workload's options and return the workload."""
+    from ..questions.workload import Changes, choose_workload
+
+    changes = Changes(**{key: options.pop(key) for key in WORKLOAD_KEYS})
+    return choose_workload(options.pop("workload"), options.pop("trace"), changes)
+
+
+def take_scenario(model: str, options: dict[str, Any], *, token_budget: int | None) -> Any:
+    """Remove the deployment's options and return the scenario."""
+    from ..deployment import Settings
+    from ..scenario import Scenario
+
+    pools = options.pop("prefill_hardware"), options.pop("decode_hardware")
+    hardware = options.pop("hardware")
+    if hardware is None and None in pools:
+        raise InputError("no GPU: pass --hardware (costmodel show hardware lists the packaged ones)")
+    own = {"token_budget": token_budget, "max_seqs": options.pop("max_seqs")}
+    settings = {key: value for key, value in own.items() if value is not None}
+    share = options.pop("memory_utilization")
+    if share is not None and share > 1:
+        raise InputError(f"--memory-utilization must lie in (0, 1], not {share:g}")
+    keys = ("topology", "link", "connector", "nics", "tp", "prefill_tp", "decode_tp")
+    keys = (*keys, "dtype", "kv_dtype", "overlap", "efficiency")
+    return Scenario(
+        model=model,
+        hardware=hardware or pools[0],
+        prefill_hardware=pools[0],
+        decode_hardware=pools[1],
+        control_s=options.pop("control"),
+        settings=Settings(first_token=options.pop("first_token"), **settings),
+        **({} if share is None else {"memory_share": share}),
+        **{key: options.pop(key) for key in keys},
+    )

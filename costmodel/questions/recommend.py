@@ -1,0 +1,51 @@
+"""The main question with its options: which strategy on these GPUs, for this workload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..comparison import Options
+from ..errors import InputError
+from ..recommend import recommend
+from ..results import Recommendation
+from ..scenario import Scenario
+from ..strategies import Rule
+from ..workload import Workload
+
+#: What can be asked for, and the evaluator that answers.
+METHODS = {"auto": "reference", "replay": "reference", "closed": "closed"}
+
+
+def ask_recommend(
+    scenario: Scenario,
+    workload: Workload,
+    options: Options | None = None,
+    *,
+    method: str = "auto",
+    rule: Rule | None = None,
+) -> Recommendation:
+    """Return the verdict for a scenario and a workload.
+
+    ``method``: auto and replay are evaluated request by request by the reference evaluator, closed answers
+    at once with means. Raises InputError for bad names or values, NoAnswerError where nothing fits.
+    """
+    own = options or Options()
+    if own.requests < 1:
+        raise InputError(f"--requests must be at least 1, not {own.requests}")
+    if not 1 <= own.probe <= 1000:
+        raise InputError(f"--probe must lie in 1 .. 1000, not {own.probe}")
+    answer = recommend(
+        scenario.deployment(), workload, replace(own, method=METHODS[method]), rule=rule
+    )
+    return replace(answer, about=replace(answer.about, assumptions=(*answer.about.assumptions, _told(method, own))))
+
+
+def _told(method: str, options: Options) -> str:
+    """Say which evaluator answered."""
+    if method == "closed":
+        return "closed form: means only, no percentile and no goodput"
+    stands = "; --method replay is answered by it until replay exists" if method == "replay" else ""
+    return (
+        f"reference evaluator, {options.requests:,} requests at the given rate, {options.probe:,} a probe of "
+        f"goodput, seed {options.seed}{stands}"
+    )
