@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from .link import load_link as load_link
     from .memory import kv_pool as kv_pool
     from .parameters import count_parameters as count_parameters
+    from .questions.break_even import ask_break_even as ask_break_even
+    from .questions.kv import ask_kv as ask_kv
+    from .questions.recommend import ask_recommend as ask_recommend
+    from .questions.step import ask_step as ask_step
+    from .questions.transfer import ask_transfer as ask_transfer
     from .recommend import recommend as recommend
     from .scenario import Scenario as Scenario
     from .step import analyse_step as analyse_step
@@ -49,6 +54,12 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    # what the commands answer, with assumptions and sources
+    "ask_recommend",
+    "ask_break_even",
+    "ask_step",
+    "ask_kv",
+    "ask_transfer",
     # the comparison
     "Scenario",
     "Settings",
@@ -104,6 +115,11 @@ _MODULES = {
     "link": ("load_connector", "load_link"),
     "memory": ("kv_pool",),
     "parameters": ("count_parameters",),
+    "questions.break_even": ("ask_break_even",),
+    "questions.kv": ("ask_kv",),
+    "questions.recommend": ("ask_recommend",),
+    "questions.step": ("ask_step",),
+    "questions.transfer": ("ask_transfer",),
     "recommend": ("recommend",),
     "scenario": ("Scenario",),
     "step": ("analyse_step",),

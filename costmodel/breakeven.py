@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +56,8 @@ def numeric_root(unknown: str, values: Values, low: float, high: float) -> Root:
     """Return where the advantage of remote prefill changes sign between ``low`` and ``high``.
 
     For tokens, pieces end at multiples of the chunk: the root is the smallest length from which remote pays,
-    which may be such an end. Elsewhere the range is scanned in even ratios and the sign change bisected.
+    which may be such an end; there is none where short prompts pay and longer ones do not. Elsewhere the
+    range is scanned in even ratios and the sign change bisected.
     """
     parameter, unit = UNKNOWNS[unknown]
 
@@ -63,17 +65,28 @@ def numeric_root(unknown: str, values: Values, low: float, high: float) -> Root:
         return advantage({**values, parameter: x})
 
     edges = _edges(unknown, values, low, high)
-    first = at(edges[0])
-    if unknown == "tokens" and first > 0:
-        return Root(0.0, "remote prefill pays at every length", 0.0, high)
+    pays = at(edges[0]) > 0
+    found = _first_change(at, edges, pays, unknown)
+    if unknown == "tokens" and pays:
+        if found is None:
+            return Root(0.0, "remote prefill pays at every length", 0.0, high)
+        return Root(None, f"remote prefill pays for short prompts, but not at {found.value:g} tokens")
+    if found is None:
+        side = "remote" if pays else "local"
+        return Root(None, f"{side} prefill is cheaper throughout {low:g} .. {high:g} {unit}")
+    return found
+
+
+def _first_change(at: Callable[[float], float], edges: Sequence[float], pays: bool, unknown: str) -> Root | None:
+    """Return the first place where remote prefill starts or ceases to pay, jumps at edges included."""
+    unit = UNKNOWNS[unknown][1]
     for left, right in itertools.pairwise(edges):
         inside = math.nextafter(left, right) if unknown == "tokens" else left
-        if (at(inside) > 0) != (first > 0):
+        if (at(inside) > 0) != pays:
             return Root(left, f"the step at {left:g} {unit}", left, left)
-        if (at(right) > 0) != (first > 0):
+        if (at(right) > 0) != pays:
             return Root(_bisect(at, inside, right), f"{left:g} to {right:g} {unit}", left, right)
-    side = "remote" if first > 0 else "local"
-    return Root(None, f"{side} prefill is cheaper throughout {low:g} .. {high:g} {unit}")
+    return None
 
 
 def _edges(unknown: str, values: Values, low: float, high: float) -> list[float]:
@@ -120,11 +133,12 @@ def closed_form(unknown: str, values: Values, *, continuous: bool = False) -> Sy
                 return _symbolic(form, Root(value, "chunks counted continuously, n = u / c"))
         return _symbolic(forms[0] if forms else None, Root(None, "no positive root with n = u / c"))
     chunk = values["chunk"]
+    by_count = [(form, form.subs(numbers)) for form in forms]
     ways = range(1, _MOST_CHUNKS) if unknown == "tokens" else (math.ceil(values["uncached"] / chunk),)
     for n in ways:
         regime = f"n = {n} chunk{'s' if n > 1 else ''}"
-        for form in forms:
-            value = _value(form, {**numbers, count: n})
+        for form, reduced in by_count:
+            value = _value(reduced, {count: n})
             if value is None:
                 continue
             if unknown != "tokens":

@@ -115,7 +115,7 @@ def local_flips(values: Values) -> list[Flip]:
         ("chunk", "chunk", "tokens", 16.0, 65536.0),
     ):
         root = numeric_root(word, values, low, high)
-        to = None if root.value is None else other
-        reason = root.regime if root.value is None else None
-        flips.append(Flip(name, unit, values[UNKNOWNS[word][0]], root.value, to, low, high, reason, now))
+        value = root.value or None  # remote prefill that pays from 0 tokens on pays everywhere
+        to, reason = (None, root.regime) if value is None else (other, None)
+        flips.append(Flip(name, unit, values[UNKNOWNS[word][0]], value, to, low, high, reason, now))
     return flips

@@ -16,6 +16,12 @@ from .model import Attention, Model
 OVERLAPS = ("serial", "layerwise")
 
 
+def wire_replication(model: Model, ranks: int) -> float:
+    """Return how often each KV byte crosses a wire between ends of up to ``ranks`` tensor-parallel GPUs."""
+    heads = [mixer.kv_heads for mixer, _ in model.mixers if isinstance(mixer, Attention)]
+    return max([1.0, *(float(kv_formulas.kv_replication(count, ranks)) for count in heads)])
+
+
 class HoldsKv(Protocol):
     """What a copy needs to know of the instance at its end; every ``InstanceKind`` is one."""
 
@@ -78,12 +84,7 @@ class Handover:
 
         A latent (MLA) is the same on every rank: one copy is sent and shared inside the instance.
         """
-        factors = [1.0]
-        for mixer, _ in self.target.model.mixers:
-            if isinstance(mixer, Attention):
-                ranks = max(self.target.tp, self.source.tp)
-                factors.append(kv_formulas.kv_replication(mixer.kv_heads, ranks))
-        return max(factors)
+        return wire_replication(self.target.model, max(self.target.tp, self.source.tp))
 
     @property
     def bandwidth_bytes_per_s(self) -> float:

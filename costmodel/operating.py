@@ -35,9 +35,14 @@ class Operating:
 
 def prefill_line(times: StepTimes, chunk: int) -> tuple[float, float]:
     """Return (a0, a) of prefill alone, a0 + a u, from a quarter of a chunk to a whole one."""
-    short = max(1, chunk // 4)
-    slope = (times.prefill(chunk) - times.prefill(short)) / (chunk - short) if chunk > short else 0.0
-    return times.prefill(chunk) - slope * chunk, slope
+    short, whole = _ends(chunk)
+    slope = (times.prefill(whole) - times.prefill(short)) / (whole - short)
+    return times.prefill(whole) - slope * whole, slope
+
+
+def _ends(chunk: int) -> tuple[int, int]:
+    """A quarter of a chunk and a whole one, at least 1 and 2 tokens."""
+    return max(1, chunk // 4), max(2, chunk)
 
 
 def piggyback(times: StepTimes, chunk: int, batch: float, context: float) -> tuple[float, float]:
@@ -52,10 +57,10 @@ def piggyback(times: StepTimes, chunk: int, batch: float, context: float) -> tup
     fixed, slope = prefill_line(times, chunk)
     cached = running * context
     base = times.decode(running, cached)
-    short = max(1, chunk // 4)
-    excess = [times.step((Chunk(c, 0),), 1, running, cached) - base for c in (short, chunk)]
-    rise = (excess[1] - excess[0]) / (chunk - short)
-    return 1 - rise / slope, 1 - (excess[1] - rise * chunk) / fixed
+    short, whole = _ends(chunk)
+    excess = [times.step((Chunk(c, 0),), 1, running, cached) - base for c in (short, whole)]
+    rise = (excess[1] - excess[0]) / (whole - short)
+    return 1 - rise / slope, 1 - (excess[1] - rise * whole) / fixed
 
 
 def operating_point(
@@ -152,8 +157,8 @@ def self_consistent(
     """Return the system threshold at the load that this very threshold produces, and how it was found.
 
     A longer threshold keeps more prompts local: the prefill pool waits less and the decode pool more, so the
-    threshold that follows falls. Bisected until both agree within 1 %; None with the reason where the closed
-    form has no answer. Lengths count as 64 quantiles.
+    threshold that follows falls. Bisected to 1 % of where they cross; None with the reason where the closed
+    form has no answer. Lengths count as 64 quantiles, so that what follows falls in steps, and may cross in one.
     """
     if workload.bursty:
         return None, "no closed-form means for a load that varies"

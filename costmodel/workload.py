@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from random import Random
 from statistics import NormalDist
 from typing import NamedTuple
@@ -26,6 +27,23 @@ class Request(NamedTuple):
     def isl(self) -> int:
         """All prompt tokens."""
         return self.uncached_tokens + self.cached_tokens
+
+
+@cache
+def _pairing(points: int) -> tuple[int, int]:
+    """Return (stride, shift): quantile i meets quantile (i stride + shift) mod points of another length.
+
+    Of all such permutations, the one that correlates two log-normal lengths least.
+    """
+    scores = [math.exp(_NORMAL.inv_cdf((i + 0.5) / points)) for i in range(points)]
+    square = sum(scores) ** 2 / points
+
+    def covariance(pair: tuple[int, int]) -> float:
+        met = (scores[(i * pair[0] + pair[1]) % points] for i in range(points))
+        return abs(sum(a * b for a, b in zip(scores, met)) - square)
+
+    strides = [s for s in range(2, points - 1) if math.gcd(s, points) == 1] or [1]
+    return min(((stride, shift) for stride in strides for shift in range(points)), key=covariance)
 
 
 @dataclass(frozen=True)
@@ -103,15 +121,16 @@ class Arrivals:
 
     def times(self, random: Random) -> Iterator[float]:
         """Yield arrival times without end."""
-        clock, left = 0.0, random.expovariate(1 / self.on_period_s) if self.bursty else math.inf
+        periods = Random(random.random()) if self.bursty else random  # the same bursts at every rate
+        clock, left = 0.0, periods.expovariate(1 / self.on_period_s) if self.bursty else math.inf
         mean = self.on_share / self.rate
         while True:
             gap = self._gap(random, mean)
             while gap > left:
                 off = self.on_period_s * (1 - self.on_share) / self.on_share
-                clock += left + random.expovariate(1 / off)
+                clock += left + periods.expovariate(1 / off)
                 gap -= left
-                left = random.expovariate(1 / self.on_period_s)
+                left = periods.expovariate(1 / self.on_period_s)
             clock += gap
             left -= gap
             yield clock
@@ -177,7 +196,10 @@ class Workload:
         return replace(self, arrivals=replace(self.arrivals, rate=rate))
 
     def sample(self, count: int, seed: int) -> list[Request]:
-        """Return ``count`` requests. The seed fixes lengths and gaps; another rate only rescales the gaps."""
+        """Return ``count`` requests.
+
+        The seed fixes lengths, gaps and bursts; another rate only rescales the gaps (of a trace: all time).
+        """
         if self.requests:
             return self._replayed(count)
         assert self.uncached is not None and self.output is not None
@@ -198,20 +220,19 @@ class Workload:
     def typical(self, points: int = 24) -> list[Request]:
         """Return requests that represent the lengths: stratified quantiles, or an even pick of a trace.
 
-        Prompt and output lengths of a distribution are independent; the outputs are permuted against the
-        prompts by a fixed stride.
+        Prompt and output lengths of a distribution are independent: see ``_pairing``.
         """
         if self.requests:
             step = max(1, len(self.requests) // (points * 8))
             return list(self.requests[::step])
         assert self.uncached is not None and self.output is not None
-        stride = next(s for s in range(points // 2 - 1, 0, -1) if math.gcd(s, points) == 1)
+        stride, shift = _pairing(points)
         return [
             Request(
                 0.0,
                 self.uncached.quantile((i + 0.5) / points),
                 self.cached_tokens,
-                self.output.quantile(((i * stride) % points + 0.5) / points),
+                self.output.quantile(((i * stride + shift) % points + 0.5) / points),
             )
             for i in range(points)
         ]

@@ -189,8 +189,8 @@ def test_a_prompt_keeps_its_seat_until_its_kv_has_left(bench: Any) -> None:
 
 
 def test_kv_goes_to_the_decode_instance_that_holds_least(bench: Any) -> None:
-    # A's 20 + 9 tokens on the first instance, so that B's 10 + 9 go to the second and so do C's 5 + 9:
-    # 29 against 19. With all three on one instance nothing changes but the memory held; the seats tell.
+    # A's 20 + 9 tokens go to the first instance, B's 10 + 9 to the second, and C's 5 + 9 there as well:
+    # 19 tokens held against 29.
     deployment = bench.round_deployment("1P2D", token_budget=20)
     reference = Reference(DISAGGREGATED, deployment, Slo(), {deployment.prefill: bench.RoundTimes()})
     seen = []

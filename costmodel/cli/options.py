@@ -161,7 +161,9 @@ def tokens_option(name: str, text: str, **settings: Any) -> Callable[[F], F]:
 def _explain_option(wanted: bool) -> Callable[[F], F]:
     """--explain, or nothing."""
     if wanted:
-        return click.option("--explain", is_flag=True, help="Print the formulas behind the answer, and sources.")
+        return click.option(
+            "--explain", is_flag=True, help="Print the formulas behind the answer, and sources."
+        )
     return lambda function: function
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import click
@@ -14,8 +15,7 @@ class Progress:
     """Called with a message a stage: one line rewritten on a terminal, else a line every two seconds at most."""
 
     def __init__(self, *, silent: bool = False) -> None:
-        self._stream = click.get_text_stream("stderr")
-        self._live = self._stream.isatty()
+        self._live = sys.stderr.isatty()
         self._silent = silent
         self._started = time.monotonic()
         self._said = self._started + _QUIET_S - _EVERY_S
@@ -28,9 +28,9 @@ class Progress:
             return
         self._said = now
         elapsed = f"{now - self._started:.0f} s: {message}"
-        click.echo(f"{_CLEAR}{elapsed}" if self._live else elapsed, file=self._stream, nl=not self._live)
+        click.echo(f"{_CLEAR}{elapsed}" if self._live else elapsed, err=True, nl=not self._live)
 
     def done(self) -> None:
         """Leave the terminal's line empty for the answer."""
         if self._live and self._said >= self._started + _QUIET_S:
-            click.echo(_CLEAR, file=self._stream, nl=False)
+            click.echo(_CLEAR, err=True, nl=False)

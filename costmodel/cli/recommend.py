@@ -11,8 +11,12 @@ from .options import Quantity, answers, model_argument, option, tokens_option
 from .progress import Progress
 from .scenario import deployment_options, later_options, take_scenario, take_workload, workload_options
 
-RULE = "Rule of the deflected strategy: kairos, kairos-printed or threshold:N; default: the better on a trial."
-BUDGET = "All tokens of a mixed step (vLLM's --max-num-batched-tokens); decodes take theirs first; default 2048."
+RULE = (
+    "Rule of the deflected strategy: kairos, kairos-printed or threshold:N; default: the better on a trial."
+)
+BUDGET = (
+    "All tokens of a mixed step (vLLM's --max-num-batched-tokens); decodes take theirs first; default 2048."
+)
 METHOD = "closed: means, at once; auto, replay: request by request."
 
 
@@ -23,7 +27,9 @@ METHOD = "closed: means, at once; auto, replay: request by request."
 @tokens_option("--chunk", "The same: the prefill tokens of a step are what decodes leave of it.")
 @workload_options()
 @option("--rule", help=RULE)
-@option("--alpha", type=Quantity("1"), help="Kairos: a deflected TTFT may be this multiple of the remote one.")
+@option(
+    "--alpha", type=Quantity("1"), help="Kairos: a deflected TTFT may be this multiple of the remote one."
+)
 @option("--beta", type=Quantity("1"), help="Kairos: share of the TPOT SLO that a mixed step may take.")
 @option("--method", type=click.Choice(("auto", "closed", "replay")), default="auto", help=METHOD)
 @option("--requests", type=int, default=2000, help="Requests evaluated at the given rate.")
@@ -79,7 +85,8 @@ def _rule(text: str | None, alpha: float | None, beta: float | None) -> Any:
     from ..errors import InputError
     from ..strategies import RuleKind, parse_rule
 
-    given = {key: value for key, value in (("alpha", alpha), ("beta", beta)) if value is not None}
+    settings = {"alpha": alpha, "beta": beta}
+    given: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
     if text is None and not given:
         return None
     found = parse_rule(text or RuleKind.KAIROS.value)

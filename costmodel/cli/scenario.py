@@ -124,6 +124,10 @@ def workload_options() -> Callable[[F], F]:
     )  # fmt: skip
 
 
+SCENARIO_KEYS = (
+    "topology", "link", "connector", "nics", "tp", "prefill_tp", "decode_tp", "dtype", "kv_dtype", "overlap",
+    "efficiency",
+)  # fmt: skip
 WORKLOAD_KEYS = (
     "isl", "osl", "cached", "rate", "cv", "slo_ttft", "slo_tpot", "attainment", "no_slo",
 )  # fmt: skip
@@ -151,8 +155,6 @@ def take_scenario(model: str, options: dict[str, Any], *, token_budget: int | No
     share = options.pop("memory_utilization")
     if share is not None and share > 1:
         raise InputError(f"--memory-utilization must lie in (0, 1], not {share:g}")
-    keys = ("topology", "link", "connector", "nics", "tp", "prefill_tp", "decode_tp")
-    keys = (*keys, "dtype", "kv_dtype", "overlap", "efficiency")
     return Scenario(
         model=model,
         hardware=hardware or pools[0],
@@ -161,5 +163,5 @@ def take_scenario(model: str, options: dict[str, Any], *, token_budget: int | No
         control_s=options.pop("control"),
         settings=Settings(first_token=options.pop("first_token"), **settings),
         **({} if share is None else {"memory_share": share}),
-        **{key: options.pop(key) for key in keys},
+        **{key: options.pop(key) for key in SCENARIO_KEYS},
     )

@@ -34,10 +34,10 @@ def ask_recommend(
         raise InputError(f"--requests must be at least 1, not {own.requests}")
     if not 1 <= own.probe <= 1000:
         raise InputError(f"--probe must lie in 1 .. 1000, not {own.probe}")
-    answer = recommend(
-        scenario.deployment(), workload, replace(own, method=METHODS[method]), rule=rule
+    answer = recommend(scenario.deployment(), workload, replace(own, method=METHODS[method]), rule=rule)
+    return replace(
+        answer, about=replace(answer.about, assumptions=(*answer.about.assumptions, _told(method, own)))
     )
-    return replace(answer, about=replace(answer.about, assumptions=(*answer.about.assumptions, _told(method, own))))
 
 
 def _told(method: str, options: Options) -> str:

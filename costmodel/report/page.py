@@ -54,7 +54,8 @@ Block = Table | Code | Heading | str
 class Page:
     """A title, blocks (a plain text is a paragraph) and what the answer rests on; ``cite``: list sources.
 
-    ``screen``: text that stands for the whole page in a terminal, unless more is asked for.
+    ``screen``: text that stands for title, blocks and the rest in a terminal; ``extra``: what follows where more
+    is asked for.
     """
 
     title: str
@@ -62,6 +63,7 @@ class Page:
     about: About
     cite: bool = False
     screen: str | None = None
+    extra: tuple[Block, ...] = ()
 
 
 def shown(key: str, value: object, *, binary: bool = False) -> str:

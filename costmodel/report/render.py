@@ -26,7 +26,7 @@ def render(answer: Any, form: str, *, detail: bool = False, explain: bool = Fals
     module = import_module(f"{__package__}.{command.replace('-', '_')}")
     page: Page = module.page(answer, detail)
     if explain:
-        page = replace(page, blocks=(*page.blocks, *module.explained(answer)), cite=True)
+        page = replace(page, extra=(*page.extra, *module.explained(answer)), cite=True)
     if form == "table" and page.screen is not None and not (detail or explain):
         return page.screen
     return _markdown(page, detail) if form == "markdown" else _plain(page, detail)
@@ -62,8 +62,8 @@ def _jsonable(value: Any) -> Any:
 
 
 def _plain(page: Page, detail: bool) -> str:
-    start = page.title if page.screen is None else page.screen
-    parts = [start, *(_plain_block(block) for block in page.blocks)]
+    blocks = (page.title, *page.blocks) if page.screen is None else (page.screen,)
+    parts = [_plain_block(block) for block in (*blocks, *page.extra)]
     about = page.about
     notes = [f"warning: {text}" for text in about.warnings]
     notes += [f"assumed: {'; '.join(about.assumptions)}"] if about.assumptions else []
@@ -84,7 +84,7 @@ def _plain_block(block: Block) -> str:
 
 
 def _markdown(page: Page, detail: bool) -> str:
-    parts = [f"# {page.title}", *(_markdown_block(block) for block in page.blocks)]
+    parts = [f"# {page.title}", *(_markdown_block(block) for block in (*page.blocks, *page.extra))]
     about = page.about
     lists = {"Warnings": about.warnings, "Assumed": about.assumptions, "Not modelled": about.not_modelled}
     for heading, texts in lists.items():

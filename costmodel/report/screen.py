@@ -1,0 +1,165 @@
+"""The first screen of ``costmodel recommend``: the verdict and all that carries it, in one terminal's height."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from ..results import Recommendation, Split, StrategyResult
+from ..units import format_si
+from .flips import beside, unknowns
+from .page import Table
+from .strategies import comparison
+
+WIDTH = 110
+WORDS = {
+    "colocated": "COLOCATE",
+    "chunked": "CHUNK",
+    "disaggregated": "DISAGGREGATE",
+    "deflected": "DEFLECT",
+    "too_close_to_call": "TOO CLOSE TO CALL",
+    "none_stable": "NONE STABLE",
+}
+HINT = "--detail  --explain  -f markdown"
+
+
+def screen(answer: Recommendation) -> str:
+    """Return the first screen as text."""
+    lines = [
+        *(wrapped(line) for line in unstable(answer.strategies)),
+        wrapped(verdict(answer)),
+        wrapped(f"  {margin(answer)}", "  "),
+        wrapped(f"  {terms(answer)}", "  "),
+        wrapped(f"  {why(answer)}", "  "),
+        "",
+        _plain(comparison(answer)),
+        *(wrapped(line, "  ") for line in beside_table(answer)),
+        "",
+        _plain(beside(answer)),
+        *(
+            wrapped(f"  unknown: {reason}", "  ")
+            for reason in unknowns([*answer.flips, *answer.elasticities])
+        ),
+        *(wrapped(line, "  ") for line in footing(answer)),
+    ]
+    return "\n".join(lines)
+
+
+def wrapped(text: str, indent: str = "  ") -> str:
+    """Return text broken into lines of the screen's width."""
+    return "\n".join(textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False))
+
+
+def _plain(block: Table) -> str:
+    """Return a table with the leading blanks of its cells, two blanks between columns."""
+    lines = [block.headers, *block.rows]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def unstable(results: Sequence[StrategyResult]) -> list[str]:
+    """Return one line for each strategy with a pool offered more than it can do."""
+    lines = []
+    for result in results:
+        pools = [
+            f"the {pool.role} pool is offered {pool.utilisation:.2f} times its capacity "
+            f"({pool.missing_instances:.1f} more instances needed)"
+            for pool in result.pools
+            if pool.missing_instances > 0
+        ]
+        if not result.stable:
+            lines.append(f"UNSTABLE {result.name}: {'; '.join(pools)}")
+    return lines
+
+
+def verdict(answer: Recommendation) -> str:
+    """Return the verdict with its action."""
+    return f"{WORDS[answer.verdict]}: {answer.action.removeprefix('no strategy is stable: ')}"
+
+
+def margin(answer: Recommendation) -> str:
+    """Return the objective, the margin in it with its band, and against whom."""
+    word = "goodput per GPU" if answer.objective == "goodput_per_gpu" else "mean delay"
+    if answer.margin is None:
+        return f"By {word}: no margin: {answer.margin_reason}."
+    band = "no band" if answer.margin_low is None else f"{answer.margin_low:.2f}-{answer.margin_high:.2f}"
+    times = f"{answer.margin:.2f}x ({band})"
+    why_not = f" {answer.margin_reason}." if answer.margin_reason else ""
+    if answer.objective == "goodput_per_gpu":
+        return f"By {word}: {times} that of the next best ({answer.runner_up}).{why_not}"
+    return f"By {word}: the next best ({answer.runner_up}) has {times} of it.{why_not}"
+
+
+def terms(answer: Recommendation) -> str:
+    """Return GPUs, rate and SLOs."""
+    slos = [
+        f"{name} <= {format_si(value, 'second')}"
+        for name, value in (("TTFT", answer.slo_ttft_s), ("TPOT", answer.slo_tpot_s))
+        if value is not None
+    ]
+    goal = f"{', '.join(slos)} at {answer.attainment_target * 100:.3g} %" if slos else "no SLO"
+    return f"{answer.hardware}, {answer.workload} at {format_si(answer.rate_per_s, '1/second')}, {goal}"
+
+
+def why(answer: Recommendation) -> str:
+    """Return the three numbers behind the verdict, mean seconds a request; those that exist."""
+    words = {
+        "copy_s": "the copy costs {} a request",
+        "splitting_s": "splitting the GPUs {}",
+        "interference_s": "pooling them {} of interference",
+    }
+    known = [(text, answer.why[key]) for key, text in words.items()]
+    parts = [text.format(_seconds(value)) for text, value in known if value is not None]
+    return f"Why: {', '.join(parts)}." if parts else "Why: no mean delays exist to compare."
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.{3 if abs(value) < 0.1 else 2}f} s"
+
+
+def beside_table(answer: Recommendation) -> list[str]:
+    """Return the other splits, and what the decode pool can absorb."""
+    lines = []
+    for reason in dict.fromkeys(r.reason for r in answer.strategies if r.reason and r.stable):
+        lines.append(f"not shown: {reason}")
+    if answer.splits:
+        lines.append(f"other splits ({answer.splits[0].strategy}): {', '.join(map(split, answer.splits))}")
+    limit = "" if answer.slo_tpot_s is None else f" inside TPOT <= {format_si(answer.slo_tpot_s, 'second')}"
+    if answer.deflectable_tokens_per_s is None or answer.deflectable_share is None:
+        lines.append(f"decode pool can absorb: {answer.deflectable_reason}")
+    else:
+        share = f"{answer.deflectable_share:.0%}".replace("%", " %")
+        lines.append(
+            f"decode pool can absorb {answer.deflectable_tokens_per_s:,.0f} prompt tokens/s{limit} = {share} "
+            "of the prefill load"
+        )
+    return lines
+
+
+def split(other: Split) -> str:
+    """Return another split in a few words."""
+    if not other.stable:
+        return f"{other.topology} unstable ({other.busiest_pool} {other.utilisation:.2f} x capacity)"
+    if other.delay_ratio is None:
+        return f"{other.topology} stable ({other.busiest_pool} {other.utilisation:.2f})"
+    return f"{other.topology} {other.delay_ratio:.2f} x the mean delay"
+
+
+def settings(answer: Recommendation) -> str:
+    """Return what to paste."""
+    return " | ".join(f"{engine} {line}" for engine, line in answer.settings.items())
+
+
+def footing(answer: Recommendation) -> list[str]:
+    """Return settings, assumptions, what is left out, and warnings that are not said above."""
+    about = answer.about
+    said = tuple(f"{r.name}:" for r in answer.strategies if not r.stable)
+    warned = [text for text in about.warnings if not text.startswith(said or ("\0",))]
+    fits = [t.replace(" by operator", "") for t in about.assumptions if t.startswith("efficiencies")]
+    assumed = [*about.assumptions[:3], *fits]
+    return [
+        f"set: {settings(answer)}",
+        f"assumed: {'; '.join(assumed)}",
+        f"not modelled: {about.not_modelled[0]}; {len(about.not_modelled) - 1} more      {HINT}",
+        *(f"warning: {text}" for text in warned),
+    ]

@@ -1,0 +1,139 @@
+"""Strategies side by side: a column each, a row a figure. Short numbers, so that four columns fit a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from ..results import PoolResult, Recommendation, StrategyResult
+from ..strategies import Role
+from ..units import format_si
+from .page import Table
+
+Cell = Callable[[StrategyResult], str]
+NONE = "-"
+GROUPS = (
+    ("copy: link + hand-over", "copy_s"),
+    ("interference: chunks, stalls", "interference_s"),
+    ("stranding: queue + admission", "stranding_s"),
+    ("sharing: decode batch", "sharing_s"),
+)
+_STAGES = ("queue", "prefill", "stretch", "copy", "admission")
+
+
+def short(value: float | None, decimals: int = 2) -> str:
+    """Return a number with few digits and no leading zero.
+
+    >>> short(0.4826), short(2.8102), short(0.001), short(-0.03), short(12.34), short(123.4)
+    ('.48', '2.81', '0', '-.03', '12.3', '123')
+    """
+    if value is None:
+        return NONE
+    size = abs(value)
+    text = f"{value:.{decimals if size < 9.995 else min(decimals, 1) if size < 99.95 else 0}f}"
+    if float(text) == 0:
+        return "0"
+    return text.replace("0.", ".", 1) if size < 1 and text.lstrip("-").startswith("0.") else text
+
+
+def banded(value: float | None, low: float | None, high: float | None, decimals: int = 1) -> str:
+    """Return a value with its band, where there is one."""
+    if value is None:
+        return NONE
+    return short(value) if low is None else f"{short(value)} ({short(low, decimals)}-{short(high, decimals)})"
+
+
+def pooled(result: StrategyResult) -> bool:
+    """True where every instance does everything: nothing is copied."""
+    return result.pools[0].role == Role.SHARED.value
+
+
+def heading(answer: Recommendation, result: StrategyResult) -> str:
+    """Return the head of a column."""
+    return f"disagg. {answer.topology}" if result.name == "disaggregated" else result.name
+
+
+def comparison(answer: Recommendation) -> Table:
+    """Return the table of strategies; rows that no strategy fills are left out."""
+    results = answer.strategies
+    rows = []
+    for label, cell in _rows(answer):
+        cells = tuple(cell(result) for result in results)
+        if any(text != NONE for text in cells):
+            rows.append((label, *cells))
+    headers = ("", *(heading(answer, result) for result in results))
+    return Table(headers, tuple(rows), (False,) * len(headers))
+
+
+def _rows(answer: Recommendation) -> Iterator[tuple[str, Cell]]:
+    yield "stable (load/capacity)", _stable
+    yield "goodput, req/s a GPU (band)", _goodput
+    yield "P95 TTFT, s (band)+-sampling", _ttft
+    yield " queue|own|stretch|copy|admit", _stages
+    if all(result.ttft_p95_s is None for result in answer.strategies):
+        yield "mean TTFT, s", lambda r: short(r.ttft_mean_s)
+        yield "mean TPOT, ms", lambda r: _milliseconds(r.tpot_mean_s)
+    yield "P99 TPOT, ms", lambda r: _tpot(r, answer.slo_tpot_s)
+    yield "mean delay over ideal, s", lambda r: short(r.mean_delay_s)
+    for label, key in GROUPS:
+        yield f" {label}", _group(key)
+    yield "busy|MFU|MBU", lambda r: _uses(r, (Role.SHARED, Role.PREFILL))
+    yield " of the decode pool", lambda r: _uses(r, (Role.DECODE,))
+    yield "KV held for hand-over", _held
+
+
+def _stable(result: StrategyResult) -> str:
+    return f"{'yes' if result.stable else 'NO'} ({short(result.utilisation)})"
+
+
+def _goodput(result: StrategyResult) -> str:
+    band = result.goodput_low_per_gpu_per_s, result.goodput_high_per_gpu_per_s
+    return banded(result.goodput_per_gpu_per_s, *band, decimals=2)
+
+
+def _ttft(result: StrategyResult) -> str:
+    small = result.ttft_p95_s is not None and result.ttft_p95_s < 0.995
+    text = banded(result.ttft_p95_s, result.ttft_p95_low_s, result.ttft_p95_high_s, 2 if small else 1)
+    spread = result.ttft_p95_ci_s
+    return text if spread is None else f"{text}+-{short(spread, 1 if spread >= 0.095 else 2)}"
+
+
+def _stages(result: StrategyResult) -> str:
+    parts = result.ttft_p95_parts
+    return NONE if parts is None else "|".join(short(parts[name]) for name in _STAGES)
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return NONE if seconds is None else format_si(seconds, "second").replace(" ms", "").replace(" us", " us")
+
+
+def _tpot(result: StrategyResult, limit: float | None) -> str:
+    text = _milliseconds(result.tpot_p99_s)
+    over = limit is not None and result.tpot_p99_s is not None and result.tpot_p99_s > limit
+    return f"{text} > SLO" if over else text
+
+
+def _group(key: str) -> Cell:
+    def cell(result: StrategyResult) -> str:
+        if key == "copy_s" and pooled(result):
+            return NONE
+        return short(getattr(result, key), 3 if key == "copy_s" else 2)
+
+    return cell
+
+
+def _uses(result: StrategyResult, roles: Iterable[Role]) -> str:
+    names = {role.value for role in roles}
+    return next((_use(pool) for pool in result.pools if pool.role in names), NONE)
+
+
+def _use(pool: PoolResult) -> str:
+    if pool.busy_share is None:
+        return NONE
+    return "|".join(short(value) for value in (pool.busy_share, pool.mfu, pool.mbu))
+
+
+def _held(result: StrategyResult) -> str:
+    if result.kv_held_bytes is None or result.kv_pool_bytes is None or pooled(result):
+        return NONE
+    held, pool = (format_si(v, "byte", 2, binary=True) for v in (result.kv_held_bytes, result.kv_pool_bytes))
+    return f"{held} of {pool}"
