@@ -46,6 +46,8 @@ def deflectable(
     limit = compare.workload.slo.tpot_s
     if limit is None:
         return None, None, "no TPOT SLO limits the mixed step"
+    if not point.observed:
+        return None, None, point.note
     deployment = compare.deployment
     times, form = compare.times[deployment.decode], compare.bands.at_load[0]
     batch = round(point.values["batch"])

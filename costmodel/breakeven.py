@@ -77,7 +77,9 @@ def numeric_root(unknown: str, values: Values, low: float, high: float) -> Root:
     return found
 
 
-def _first_change(at: Callable[[float], float], edges: Sequence[float], pays: bool, unknown: str) -> Root | None:
+def _first_change(
+    at: Callable[[float], float], edges: Sequence[float], pays: bool, unknown: str
+) -> Root | None:
     """Return the first place where remote prefill starts or ceases to pay, jumps at edges included."""
     unit = UNKNOWNS[unknown][1]
     for left, right in itertools.pairwise(edges):

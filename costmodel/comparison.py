@@ -104,6 +104,7 @@ class Comparison:
         done, first = run.finished, self.deployment.settings.first_token
         stages = summary.p95_stages(done, first)
         ledger = summary.mean_ledger(done)
+        delay, error = ledger["e2e_s"] - ledger["ideal_s"], summary.delay_error(done)
         ttfts = sorted(r.ttft for r in done)
         tpots = sorted(r.tpot for r in done if r.tpot is not None)
         factor = self.bands.ttft_factor(strategy)
@@ -118,7 +119,8 @@ class Comparison:
             local_share=sum(r.route == "local" for r in done) / len(done),
             attainment=share,
             good_requests_per_s=None if share is None else share * self.workload.rate,
-            mean_delay_s=ledger["e2e_s"] - ledger["ideal_s"],
+            mean_delay_s=delay,
+            mean_delay_sampling=None if error is None or delay <= 0 else error / delay,
             ttft_mean_s=summary.mean(ttfts),
             ttft_p50_s=summary.quantile(ttfts, 0.5),
             ttft_p95_s=stages.ttft_s,
@@ -160,7 +162,8 @@ class Comparison:
             return replace(result, goodput_reason="no SLO is given")
         found, gpus = self.goodput(strategy), self.deployment.gpus
         rates = self.bands.rates(strategy, found.rate_per_s, found.binding)
-        factor = None if rates is None else spread(rates[0], rates[1:])
+        noise = [rates[0] * (1 + (found.sampling or 0.0))] if rates else []
+        factor = None if rates is None else spread(rates[0], rates[1:] + noise)
         best = found.rate_per_s / gpus
         return replace(
             result,
@@ -168,6 +171,7 @@ class Comparison:
             goodput_low_per_gpu_per_s=None if factor is None else best / factor,
             goodput_high_per_gpu_per_s=None if factor is None else best * factor,
             goodput_binding=found.binding,
+            goodput_sampling=found.sampling,
             goodput_reason=found.reason,
         )
 

@@ -94,7 +94,12 @@ def load_efficiency(name_or_path: str | Path) -> Efficiency:
 
 def efficiency_for(gpu: Gpu) -> Efficiency:
     """Return the efficiencies that stand for ``gpu``, saying so when they were measured on another."""
-    found = load_efficiency(gpu.efficiency)
+    return stand_in(gpu.efficiency, gpu)
+
+
+def stand_in(efficiency: Efficiency | str | Path, gpu: Gpu) -> Efficiency:
+    """Return efficiencies (or those of a name or path) for ``gpu``, marked where another was measured."""
+    found = efficiency if isinstance(efficiency, Efficiency) else load_efficiency(efficiency)
     return found if found.gpu == gpu.name else replace(found, borrowed_from=found.gpu)
 
 

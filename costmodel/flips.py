@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from .breakeven import UNKNOWNS, Values, advantage, numeric_root
+from .breakeven import UNKNOWNS, advantage, numeric_root
 from .deployment import Deployment
 from .evaluate.closed import ClosedForm
 from .instance import InstanceKind
-from .operating import LONGEST, SHORTEST
+from .operating import LONGEST, SHORTEST, Operating
 from .results import Flip
 from .step import StepTimes
 from .strategies import Strategy
@@ -104,8 +104,9 @@ def _first_change(
     return None
 
 
-def local_flips(values: Values) -> list[Flip]:
+def local_flips(point: Operating) -> list[Flip]:
     """Return where local and remote prefill change places: by uncached prompt, running decodes and chunk."""
+    values = point.values
     sides = ("remote prefill", "local prefill")
     now, other = sides if advantage(values) > 0 else sides[::-1]
     flips = []
@@ -114,8 +115,12 @@ def local_flips(values: Values) -> list[Flip]:
         ("batch", "running decodes", "per_instance", 0.01, 4096.0),
         ("chunk", "chunk", "tokens", 16.0, 65536.0),
     ):
+        at = values[UNKNOWNS[word][0]]
+        if not point.observed:
+            flips.append(Flip(name, unit, at, None, None, low, high, point.note))
+            continue
         root = numeric_root(word, values, low, high)
         value = root.value or None  # remote prefill that pays from 0 tokens on pays everywhere
         to, reason = (None, root.regime) if value is None else (other, None)
-        flips.append(Flip(name, unit, values[UNKNOWNS[word][0]], value, to, low, high, reason, now))
+        flips.append(Flip(name, unit, at, value, to, low, high, reason, now))
     return flips

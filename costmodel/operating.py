@@ -75,7 +75,7 @@ def operating_point(
     """Return the inequality's values at the load that ``strategy`` sees.
 
     Wait, batch and queue factors are closed-form means; where the load has none they are those of an idle
-    deployment, and the note says so. ``overrides`` replace single values.
+    deployment, ``observed`` is False and the note says why. ``overrides`` replace single values.
     """
     form = closed or ClosedForm(deployment, workload, times)
     means = form.means(strategy)
@@ -106,14 +106,13 @@ def operating_point(
         "link_bytes_per_s": rate,
     }
     values |= _queues(deployment, workload, means)
-    note = means.reason or f"closed-form means of {means.strategy} at {workload.rate:.3g} requests/s"
+    values |= given
     if given.keys() >= {"wait", "batch"}:
-        return Operating(
-            {**values, **given}, True, f"given wait and running decodes at {workload.rate:.3g} requests/s"
-        )
+        return Operating(values, True, f"the wait and running decodes seen at {workload.rate:.3g} requests/s")
     if means.reason:
-        note = f"no closed-form wait ({means.reason}): wait and running decodes taken as none unless given"
-    return Operating({**values, **given}, means.reason is None, note)
+        return Operating(values, False, f"no closed-form wait: {means.reason}")
+    note = f"closed-form means of {means.strategy} at {workload.rate:.3g} requests/s"
+    return Operating(values, True, note)
 
 
 def measured_load(run: Run, deployment: Deployment, rate: float) -> Values:

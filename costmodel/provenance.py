@@ -19,13 +19,14 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
     """Return one sentence for each assumption behind a comparison."""
     settings, path = deployment.settings, deployment.path
     cold = workload.cached_tokens == 0 and all(r.cached_tokens == 0 for r in workload.requests)
+    port = "" if path.link.per == "gpu" else f" {path.link.per}"
     lines = [
         "cold cache"
         if cold
         else "the cached prefix lies on both sides: only uncached tokens are computed and copied",
         f"token 1 from {'the prefill side' if settings.first_token == 'prefill' else 'the decode side'}"
         + (", which recomputes the last prompt token" if settings.first_token == "recompute" else ""),
-        f"{path.nics} {path.link.title} {path.link.per} an instance, {path.overlap} copy by {path.connector.name} "
+        f"{path.nics} x {path.link.title}{port} an instance, {path.overlap} copy by {path.connector.name} "
         f"at {path.connector.bandwidth_share:.0%} of {format_si(path.bandwidth_bytes_per_s, 'byte/second')}",
         "control time of a hand-over not stated: 0 s"
         if path.control_s == 0

@@ -128,7 +128,7 @@ class _Question:
 
     def _flips(self) -> list[Flip]:
         landscape = Landscape(self.deployment, self.workload, self.times, self.strategies)
-        return [*landscape.all(), *local_flips(self.point.values)]
+        return [*landscape.all(), *local_flips(self.point)]
 
     def _measured_load(self) -> Values | None:
         """Wait and batch of plain disaggregation, request by request where that is the method."""
@@ -141,12 +141,13 @@ class _Question:
     def _thresholds(self) -> Thresholds:
         point = self.point
         consistent, note = self_consistent(self.deployment, self.workload, self.times)
-        system = threshold(point.values).value
+        selfish = threshold(point.selfish()).value if point.observed else None
+        system = threshold(point.values).value if point.observed else None
         return Thresholds(
             "uncached tokens",
-            threshold(point.selfish()).value,
+            selfish,
             system,
-            system if point.observed else None,
+            system,
             consistent,
             f"{point.note}; self-consistent: {note}",
         )

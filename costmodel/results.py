@@ -36,8 +36,9 @@ class StrategyResult:
 
     ``ttft_p95_stages`` add up to ``ttft_p95_s``; ``stage_scale`` is the factor that made the mean stages of
     the requests around P95 do so. ``ledger`` adds up to ``e2e_s - ideal_s``. ``*_ci`` are half-widths of
-    95 % confidence intervals. ``kv_held_bytes``: KV that waits for its hand-over on both sides, on average, of
-    the ``kv_pool_bytes`` of all GPUs. ``reason`` says why figures are None.
+    95 % confidence intervals; ``*_sampling`` relative standard errors of the finite sample. ``kv_held_bytes``:
+    KV that waits for its hand-over on both sides, on average, of the ``kv_pool_bytes`` of all GPUs. ``reason``
+    says why figures are None.
     """
 
     name: str
@@ -52,10 +53,12 @@ class StrategyResult:
     goodput_low_per_gpu_per_s: float | None = None
     goodput_high_per_gpu_per_s: float | None = None
     goodput_binding: str | None = None
+    goodput_sampling: float | None = None
     goodput_reason: str | None = None
     good_requests_per_s: float | None = None
     attainment: float | None = None
     mean_delay_s: float | None = None
+    mean_delay_sampling: float | None = None
     ttft_mean_s: float | None = None
     ttft_p50_s: float | None = None
     ttft_p95_s: float | None = None

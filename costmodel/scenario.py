@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .deployment import Deployment, Settings, parse_topology
-from .efficiency import Efficiency
+from .efficiency import Efficiency, stand_in
 from .families import read_model
 from .handover import Handover
 from .hardware import load_gpu
@@ -69,16 +69,7 @@ class Scenario:
         return Deployment(topology, prefill, decode, pools[0], pools[1], path, self.settings)
 
     def _kind(self, model: Model, hardware: str | None, tp: int | None) -> InstanceKind:
-        from .efficiency import load_efficiency
-
-        fits = self.efficiency
-        if isinstance(fits, str | Path):
-            fits = load_efficiency(fits)
-        return make_instance(
-            model,
-            load_gpu(hardware or self.hardware),
-            Parallelism(tp=tp or self.tp),
-            dtype=self.dtype,
-            kv_dtype=self.kv_dtype,
-            efficiency=fits,
-        )
+        gpu = load_gpu(hardware or self.hardware)
+        fits = None if self.efficiency is None else stand_in(self.efficiency, gpu)
+        layout = Parallelism(tp=tp or self.tp)
+        return make_instance(model, gpu, layout, dtype=self.dtype, kv_dtype=self.kv_dtype, efficiency=fits)

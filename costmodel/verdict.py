@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,12 +58,19 @@ def judge(results: Sequence[StrategyResult], strategies: Sequence[Strategy], ban
         return Verdict(best.name, objective, best.name, second.name, None, None, None, reason)
     margin = top / next_best if objective == "goodput_per_gpu" else next_best / top
     by_name = {s.name: s for s in strategies}
-    factor, why = _factor(by_name[best.name], by_name[second.name], best, second, objective, bands)
-    low, high = (None, None) if factor is None else (margin / factor, margin * factor)
-    close = low is not None and low <= 1
-    return Verdict(
-        TOO_CLOSE if close else best.name, objective, best.name, second.name, margin, low, high, why
-    )
+    moved = _moved(by_name[best.name], by_name[second.name], best, second, objective, bands)
+    noise = [margin * (1 + error) for error in (_noise(best, objective), _noise(second, objective))]
+    low: float | None = None
+    high: float | None = None
+    why: str | None = None
+    if moved is None:
+        why = "no band: closed-form means do not exist for this load, and bands rest on them"
+    else:
+        factor = spread(margin, [margin * m for m in moved] + noise)
+        low, high = margin / factor, margin * factor
+    close = margin / spread(margin, noise) <= 1 if low is None else low <= 1
+    verdict = TOO_CLOSE if close else best.name
+    return Verdict(verdict, objective, best.name, second.name, margin, low, high, why)
 
 
 def same_as_split(result: StrategyResult) -> bool:
@@ -74,10 +82,17 @@ def _score(result: StrategyResult, objective: str) -> float | None:
     return result.goodput_per_gpu_per_s if objective == "goodput_per_gpu" else result.mean_delay_s
 
 
-def _factor(
+def _noise(result: StrategyResult, objective: str) -> float:
+    """Relative error of a score from the finite sample: its standard error, and the search's resolution."""
+    if objective == "mean_delay":
+        return result.mean_delay_sampling or 0.0
+    return math.hypot(result.goodput_sampling or 0.0, RESOLUTION - 1)
+
+
+def _moved(
     best: Strategy, second: Strategy, a: StrategyResult, b: StrategyResult, objective: str, bands: Bands
-) -> tuple[float | None, str | None]:
-    """Return the factor of the margin's band, from closed-form means at moved step times."""
+) -> list[float] | None:
+    """Return the ratio of the two at each moved step time over the nominal one; None without closed form."""
     if objective == "mean_delay":
         first, other = bands.delays(best), bands.delays(second)
     else:
@@ -85,8 +100,6 @@ def _factor(
         first = bands.rates(best, (a.goodput_per_gpu_per_s or 0.0) * gpus, a.goodput_binding)
         other = bands.rates(second, (b.goodput_per_gpu_per_s or 0.0) * gpus, b.goodput_binding)
     if first is None or other is None:
-        return None, "no band: closed-form means do not exist for this load, and bands rest on them"
+        return None
     ratios = [x / y for x, y in zip(first, other)]
-    # Either goodput is only known to the resolution of its search.
-    search = [ratios[0] * RESOLUTION] * 2 if objective == "goodput_per_gpu" else []
-    return spread(ratios[0], ratios[1:] + search), None
+    return [ratio / ratios[0] for ratio in ratios[1:]]

@@ -186,8 +186,8 @@ def measured(bench: Any, deployment: Any, strategy: Strategy, rate: float) -> di
     records = []
     for seed in (1, 2, 3):
         own = load(rate)
-        run = bench.evaluate(strategy, deployment, own.sample(800, seed), own.slo)
-        records += run.records[200:600]
+        run = bench.evaluate(strategy, deployment, own.sample(600, seed), own.slo)
+        records += run.records[150:450]
     ledger = mean_ledger(records)
     return ledger | {
         "ttft_s": fmean(r.ttft for r in records),
@@ -196,16 +196,38 @@ def measured(bench: Any, deployment: Any, strategy: Strategy, rate: float) -> di
     }
 
 
+#: Largest errors allowed, as fractions of the reference: TTFT, delay, TPOT at a utilisation. Pinned to what was
+#: measured (docs/validation/closed_form.md), with the noise of runs this short.
+BOUNDS = {0.3: (0.20, 0.35, 0.25), 0.6: (0.40, 0.40, 0.30)}
+
+
 @every_strategy
-@pytest.mark.parametrize("level", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize("level", BOUNDS)
 def test_means_against_the_reference(
     bench: Any, deployment: Any, at: Any, strategy: Strategy, level: float
 ) -> None:
     rate = rate_of(at, strategy, level)
     means, found = at(strategy, rate), measured(bench, deployment, strategy, rate)
     assert means.accounts is not None
-    a, r = means.accounts, found
-    print(
-        f"\n{name(strategy):16s} {level} {rate:.1f}/s ttft {means.ttft_s/r['ttft_s']-1:+.0%} tpot {means.tpot_s/r['tpot_s']-1:+.0%} delay {means.delay_s/r['delay_s']-1:+.0%}",
-        " ".join(f"{k} {a[k]*1e3:.1f}/{r[k+'_s']*1e3:.1f}" for k in ("queue", "admission", "stretch", "handover", "stalls", "gathering")),
-    )
+    for name_, bound in zip(("ttft_s", "delay_s", "tpot_s"), BOUNDS[level]):
+        assert getattr(means, name_) == pytest.approx(found[name_], rel=bound), name_
+    # Accounts, where they matter: within 60 % or a fiftieth of E2E.
+    for account, value in means.accounts.items():
+        assert value == pytest.approx(found[f"{account}_s"], rel=0.6, abs=0.02 * found["e2e_s"]), account
+    if strategy.pooled or strategy is DISAGGREGATED:
+        for account in ("stalls", "gathering"):
+            own = found[f"{account}_s"]
+            assert means.accounts[account] == pytest.approx(own, rel=0.4, abs=0.01 * found["e2e_s"]), account
+
+
+def test_stability_agrees_with_the_reference(bench: Any, deployment: Any, at: Any) -> None:
+    """Twice the requests wait twice as long where a pool is overloaded, and no longer where it is not."""
+    for strategy in ALL:
+        waits = {}
+        for level in (0.6, 1.4):
+            own = load(rate_of(at, strategy, level))
+            for count in (300, 600):
+                run = bench.evaluate(strategy, deployment, own.sample(count, 1), own.slo)
+                waits[level, count] = fmean(r.delay for r in run.records[count // 2 :])
+        assert waits[0.6, 600] < 1.6 * waits[0.6, 300], name(strategy)
+        assert waits[1.4, 600] > 1.6 * waits[1.4, 300], name(strategy)

@@ -192,7 +192,8 @@ class ClosedForm:
         wire = moments(self.wires, away)
         use, link_use = rate * service.mean / servers, rate * wire.mean / lanes
         wait = queue_wait(rate, service, servers, self.scv) if use < 1 else math.inf
-        link = queue_wait(rate, wire, lanes, 1.0) if link_use < 1 else 0.0
+        # The port is that of an instance chosen for its memory: a queue of its own, not one of several servers.
+        link = queue_wait(rate / lanes, wire, 1, 1.0) if link_use < 1 else 0.0
         return _Remote(use, wait, service.mean, link_use, link, moments(self.copies, away).mean)
 
     # --- routing at the mean state -------------------------------------------------------------------

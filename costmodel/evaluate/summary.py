@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..workload import Slo
@@ -76,14 +76,8 @@ def p95_interval(records: Sequence[Record]) -> float | None:
 
     None below 20 requests a batch.
     """
-    size = len(records) // _BATCHES
-    if size < _FEWEST:
-        return None
-    batches = [sorted(r.ttft for r in records[i * size : (i + 1) * size]) for i in range(_BATCHES)]
-    values = [quantile(batch, 0.95) for batch in batches]
-    centre = mean(values)
-    spread = math.sqrt(sum((v - centre) ** 2 for v in values) / (_BATCHES - 1))
-    return _T7 * spread / math.sqrt(_BATCHES)
+    error = _batch_error([r.ttft for r in records], lambda part: quantile(sorted(part), 0.95))
+    return None if error is None else _T7 * error
 
 
 def mean_ledger(records: Sequence[Record]) -> dict[str, float]:
@@ -95,6 +89,25 @@ def mean_ledger(records: Sequence[Record]) -> dict[str, float]:
 def attainment(records: Sequence[Record], slo: Slo) -> float:
     """Share of all requests that finished and met every SLO."""
     return sum(r.finished and slo.met(r.ttft, r.tpot) for r in records) / len(records)
+
+
+def attainment_error(records: Sequence[Record], slo: Slo) -> float | None:
+    """Standard error of attainment, from eight consecutive batches; None below 20 requests a batch."""
+    return _batch_error([float(r.finished and slo.met(r.ttft, r.tpot)) for r in records], mean)
+
+
+def delay_error(records: Sequence[Record]) -> float | None:
+    """Standard error of the mean delay, from eight consecutive batches; None below 20 requests a batch."""
+    return _batch_error([r.delay for r in records], mean)
+
+
+def _batch_error(values: Sequence[float], statistic: Callable[[Sequence[float]], float]) -> float | None:
+    size = len(values) // _BATCHES
+    if size < _FEWEST:
+        return None
+    parts = [statistic(values[i * size : (i + 1) * size]) for i in range(_BATCHES)]
+    centre = mean(parts)
+    return math.sqrt(sum((v - centre) ** 2 for v in parts) / (_BATCHES - 1) / _BATCHES)
 
 
 def gpu_seconds(run: Run) -> dict[str, float]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from ..dtypes import cache_dtype, dtype_bytes
-from ..efficiency import Efficiency, load_efficiency
+from ..efficiency import Efficiency, stand_in
 from ..errors import InputError
 from ..families import read_model
 from ..hardware import Gpu, load_gpu
@@ -49,9 +48,7 @@ def as_instance(
     Raises InputError for anything unknown or a TP that does not divide the model.
     """
     gpu = as_gpu(hardware)
-    found = load_efficiency(efficiency) if isinstance(efficiency, str | Path) else efficiency
-    if found and found.gpu != gpu.name:
-        found = replace(found, borrowed_from=found.gpu)
+    found = None if efficiency is None else stand_in(efficiency, gpu)
     layout = Parallelism(tp=tp)
     return make_instance(as_model(model), gpu, layout, dtype=dtype, kv_dtype=kv_dtype, efficiency=found)
 
