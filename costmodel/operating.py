@@ -157,11 +157,11 @@ def self_consistent(
 
     A longer threshold keeps more prompts local: the prefill pool waits less and the decode pool more, so the
     threshold that follows falls. Bisected to 1 % of where they cross; None with the reason where the closed
-    form has no answer. Lengths count as 64 quantiles, so that what follows falls in steps, and may cross in one.
+    form has no answer. Lengths count as 32 quantiles, so that what follows falls in steps, and may cross in one.
     """
     if workload.bursty:
         return None, "no closed-form means for a load that varies"
-    form = ClosedForm(deployment, workload, times, points=64)
+    form = ClosedForm(deployment, workload, times, points=32)
 
     def follows(current: float) -> float:
         """Threshold that follows from the load under a threshold; 0 or infinite where a pool is overloaded."""

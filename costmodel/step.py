@@ -11,7 +11,7 @@ from .errors import InputError
 from .formulas import operators as forms
 from .formulas import roofline
 from .instance import InstanceKind
-from .work import Chunk, Load, chunk_loads, decode_loads, token_loads
+from .work import Chunk, Load, chunk_loads, decode_loads, head_loads, token_loads
 
 Factors = dict[str, float]
 ByKind = tuple[tuple[str, float], ...]
@@ -184,7 +184,8 @@ class StepTimes:
     ) -> None:
         self.kind = kind
         self.factors = factors or {}
-        self._shared: dict[tuple[int, int], ByKind] = base._shared if base else {}
+        self._shared: dict[int, ByKind] = base._shared if base else {}
+        self._shared_heads: dict[int, ByKind] = base._shared_heads if base else {}
         self._shared_chunks: dict[Chunk, ByKind] = base._shared_chunks if base else {}
         self._tokens: dict[tuple[int, int], float] = {}
         self._alone: dict[tuple[int, int], float] = {}
@@ -194,15 +195,23 @@ class StepTimes:
         """Return the same step times with other factors."""
         return StepTimes(self.kind, factors, self)
 
-    def _by_kind(self, tokens: int, logits: int) -> ByKind:
-        key = (tokens, logits)
-        found = self._shared.get(key)
+    def _by_kind(self, tokens: int) -> ByKind:
+        found = self._shared.get(tokens)
         if found is None:
-            times: dict[str, float] = {}
-            for load in token_loads(self.kind, tokens, logits):
-                times[load.kind] = times.get(load.kind, 0.0) + load.runs * load_time(self.kind, load)
-            found = self._shared[key] = tuple(times.items())
+            found = self._shared[tokens] = self._sum(token_loads(self.kind, tokens, 0))
         return found
+
+    def _head_by_kind(self, logits: int) -> ByKind:
+        found = self._shared_heads.get(logits)
+        if found is None:
+            found = self._shared_heads[logits] = self._sum(head_loads(self.kind, logits) if logits else [])
+        return found
+
+    def _sum(self, loads: Iterable[Load]) -> ByKind:
+        times: dict[str, float] = {}
+        for load in loads:
+            times[load.kind] = times.get(load.kind, 0.0) + load.runs * load_time(self.kind, load)
+        return tuple(times.items())
 
     def token_time(self, tokens: int, logits: int) -> float:
         """Time of everything but attention for a step of ``tokens`` with ``logits`` sampled rows."""
@@ -210,7 +219,8 @@ class StepTimes:
         found = self._tokens.get(key)
         if found is None:
             factors = self.factors
-            found = sum(t * factors.get(kind, 1.0) for kind, t in self._by_kind(tokens, logits))
+            parts = self._by_kind(tokens) + self._head_by_kind(logits)
+            found = sum(t * factors.get(kind, 1.0) for kind, t in parts)
             self._tokens[key] = found
         return found
 
@@ -223,11 +233,16 @@ class StepTimes:
         return self.token_time(batch, batch) + self._attention(decode_loads(self.kind, batch, context))
 
     def token_smooth(self, tokens: float, logits: float) -> float:
-        """``token_time`` between whole numbers, for mean batches of closed forms."""
-        low, rows = int(tokens), max(1, round(logits))
-        part = tokens - low
+        """``token_time`` at a mean number of tokens, for closed forms.
+
+        Straight between whole numbers, and above 64 tokens between 32 points an octave: few are computed.
+        """
+        rows = max(1, round(logits))
+        stride = 1 if tokens < 64 else 1 << (int(tokens).bit_length() - 6)
+        low = int(tokens) // stride * stride
+        part = (tokens - low) / stride
         below = self.token_time(low, rows) if low else 0.0
-        return below if part == 0 else below + part * (self.token_time(low + 1, rows) - below)
+        return below if part == 0 else below + part * (self.token_time(low + stride, rows) - below)
 
     def decode_attention_smooth(self, batch: float, context: float) -> float:
         """Attention of a mean batch of decodes; below one decode, that share of one."""
@@ -243,9 +258,7 @@ class StepTimes:
         """Attention of one chunk over its prefix and itself."""
         found = self._shared_chunks.get(chunk)
         if found is None:
-            loads = chunk_loads(self.kind, chunk)
-            found = tuple((load.kind, load.runs * load_time(self.kind, load)) for load in loads)
-            self._shared_chunks[chunk] = found
+            found = self._shared_chunks[chunk] = self._sum(chunk_loads(self.kind, chunk))
         factors = self.factors
         return sum(t * factors.get(kind, 1.0) for kind, t in found)
 

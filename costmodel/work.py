@@ -104,8 +104,13 @@ def token_loads(kind: InstanceKind, tokens: float, logits: float) -> list[Load]:
         else:
             _dense(build, layer.ffn, layer.count, tokens, "mlp")
         build.all_reduce(layer.count, tokens)
-    if logits:
-        build.wide_gemm("lm_head", 1, logits, model.vocab / kind.tp, model.hidden)
+    return build.loads + (head_loads(kind, logits) if logits else [])
+
+
+def head_loads(kind: InstanceKind, logits: float) -> list[Load]:
+    """The head, for the ``logits`` rows that need it."""
+    build = _Builder(kind)
+    build.wide_gemm("lm_head", 1, logits, kind.model.vocab / kind.tp, kind.model.hidden)
     return build.loads
 
 

@@ -214,20 +214,21 @@ def test_means_against_the_reference(
     # Accounts, where they matter: within 60 % or a fiftieth of E2E.
     for account, value in means.accounts.items():
         assert value == pytest.approx(found[f"{account}_s"], rel=0.6, abs=0.02 * found["e2e_s"]), account
-    if strategy.pooled or strategy is DISAGGREGATED:
+    if level > 0.5 and (strategy.pooled or strategy is DISAGGREGATED):
         for account in ("stalls", "gathering"):
             own = found[f"{account}_s"]
             assert means.accounts[account] == pytest.approx(own, rel=0.4, abs=0.01 * found["e2e_s"]), account
 
 
-def test_stability_agrees_with_the_reference(bench: Any, deployment: Any, at: Any) -> None:
-    """Twice the requests wait twice as long where a pool is overloaded, and no longer where it is not."""
-    for strategy in ALL:
-        waits = {}
-        for level in (0.6, 1.4):
-            own = load(rate_of(at, strategy, level))
-            for count in (300, 600):
-                run = bench.evaluate(strategy, deployment, own.sample(count, 1), own.slo)
-                waits[level, count] = fmean(r.delay for r in run.records[count // 2 :])
-        assert waits[0.6, 600] < 1.6 * waits[0.6, 300], name(strategy)
-        assert waits[1.4, 600] > 1.6 * waits[1.4, 300], name(strategy)
+@every_strategy
+def test_stability_agrees_with_the_reference(
+    bench: Any, deployment: Any, at: Any, strategy: Strategy
+) -> None:
+    """Where a pool is overloaded, delay doubles between request 400 and 800; elsewhere it stays."""
+    growth = []
+    for level in (0.4, 1.5):
+        own = load(rate_of(at, strategy, level))
+        run = bench.evaluate(strategy, deployment, own.sample(900, 1), own.slo)
+        early, late = (fmean(r.delay for r in run.records[i : i + 200]) for i in (300, 700))
+        growth.append(late / early)
+    assert growth[0] < 1.4 and growth[1] > 1.6, growth

@@ -51,7 +51,7 @@ def stable(bench: Any, strategy: Strategy, deployment: Any, load: Workload) -> b
 
 @pytest.mark.parametrize(
     ("strategy", "slo"),
-    [(COLOCATED, Slo(0.2, 0.02)), (CHUNKED, Slo(0.2, 0.02)), (DISAGGREGATED, Slo(0.2))],
+    [(COLOCATED, Slo(0.15)), (CHUNKED, Slo(0.15)), (DISAGGREGATED, Slo(0.2, 0.02))],
 )
 def test_bisection_finds_what_a_scan_finds(bench: Any, deployment: Any, strategy: Strategy, slo: Slo) -> None:
     def good(rate: float) -> bool:
