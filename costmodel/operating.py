@@ -18,6 +18,8 @@ from .workload import Workload
 #: Longest prompt looked at for a threshold, in uncached tokens.
 LONGEST = 131072.0
 SHORTEST = 1e-6
+#: Quantiles of the lengths on which the self-consistent threshold rests.
+QUANTILES = 32
 
 
 @dataclass(frozen=True)
@@ -157,11 +159,11 @@ def self_consistent(
 
     A longer threshold keeps more prompts local: the prefill pool waits less and the decode pool more, so the
     threshold that follows falls. Bisected to 1 % of where they cross; None with the reason where the closed
-    form has no answer. Lengths count as 32 quantiles, so that what follows falls in steps, and may cross in one.
+    form has no answer. Lengths count as ``QUANTILES``, so that what follows falls in steps, and may cross in one.
     """
     if workload.bursty:
         return None, "no closed-form means for a load that varies"
-    form = ClosedForm(deployment, workload, times, points=32)
+    form = ClosedForm(deployment, workload, times, points=QUANTILES)
 
     def follows(current: float) -> float:
         """Threshold that follows from the load under a threshold; 0 or infinite where a pool is overloaded."""

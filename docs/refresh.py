@@ -1,12 +1,13 @@
 """Renew what is generated: python docs/refresh.py, from anywhere.
 
-Writes the pages that a command prints, the kept output of the library example and the outputs under the
-commands in the README's console blocks. An output that ends in ``...`` keeps its number of lines. The tests
-call the same functions and compare.
+Writes the pages that a command prints, the kept output of the library example and the outputs in the
+README's examples. An output that ends in ``...`` keeps its number of lines. The tests call the same functions
+and compare.
 """
 
 from __future__ import annotations
 
+import doctest
 import re
 import shlex
 import subprocess
@@ -59,12 +60,40 @@ def renewed(block: str) -> str:
     return text
 
 
+class Library(doctest.DocTestRunner):
+    """Runs the README's library examples and keeps what they print now."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: list[tuple[str, str]] = []
+
+    def report_failure(self, out: object, test: object, example: doctest.Example, got: str) -> None:
+        """Keep a result that is not the one shown."""
+        self.changed.append((example.want, got))
+
+    def report_unexpected_exception(
+        self, out: object, test: object, example: doctest.Example, exc_info: object
+    ) -> None:
+        """An example that fails has nothing to show. Raises RuntimeError."""
+        raise RuntimeError(f"README.md: {example.source.strip()} fails: {exc_info}")
+
+
+def library(text: str) -> list[tuple[str, str]]:
+    """What the python blocks of a text show and now print, where the two differ."""
+    source = "\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    runner = Library()
+    runner.run(doctest.DocTestParser().get_doctest(source, {}, "README.md", "README.md", 0))
+    return runner.changed
+
+
 def main() -> None:
     """Write all of it."""
     for file, command in PAGES.items():
         (ROOT / file).write_text(output(command))
     readme = ROOT / "README.md"
     text = readme.read_text()
+    for shown, now in library(text):
+        text = text.replace(shown, now)
     readme.write_text(BLOCK.sub(lambda found: f"```console\n{renewed(found[1])}```", text))
 
 

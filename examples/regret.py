@@ -49,11 +49,16 @@ def rows(name: str, requests: int = REQUESTS) -> list[tuple[str, float, float, f
     """Return rule, total regret and mean delay in seconds, P95 TTFT and share kept local for one workload."""
     deployment = Scenario("deepseek-ai/DeepSeek-V2-Lite", "a100-sxm-80gb").deployment()
     compare = Comparison(deployment, load_workload(name), Options(requests=requests))
-    rules = [("Kairos, as printed", Rule(RuleKind.KAIROS_PRINTED)), ("Kairos, transfer-aware", Rule(RuleKind.KAIROS))]
+    rules = [
+        ("Kairos, as printed", Rule(RuleKind.KAIROS_PRINTED)),
+        ("Kairos, transfer-aware", Rule(RuleKind.KAIROS)),
+    ]
     rules += [(f"constant {tokens}", constant(tokens)) for tokens in SHIPPED]
     rules += list(own_thresholds(compare))
     results = {label: _evaluate(compare, rule) for label, rule in rules}
-    tried = {f"best constant ({tokens:,})": _evaluate(compare, constant(tokens)) for tokens in (*GRID, *SHIPPED)}
+    tried = {
+        f"best constant ({tokens:,})": _evaluate(compare, constant(tokens)) for tokens in (*GRID, *SHIPPED)
+    }
     best = min(tried, key=lambda label: tried[label][0])
     results[best] = tried[best]
     least = min(total for total, _, _ in results.values())

@@ -172,7 +172,9 @@ class Bench:
         """A real deployment of a small model; ``pool_tokens``: KV that each instance holds."""
         base = Scenario("Qwen3-0.6B", "a100-sxm-80gb").deployment()
         source, target = kind_of(*prefill), kind_of(*decode)
-        path: Handover = replace(base.path, source=source, target=target, overlap=overlap, control_s=control_s)
+        path: Handover = replace(
+            base.path, source=source, target=target, overlap=overlap, control_s=control_s
+        )
         tokens = 1e6 if pool_tokens is None else pool_tokens
         return Deployment(
             parse_topology(topology),

@@ -102,7 +102,9 @@ def test_what_all_share_cancels_in_the_ratio(case: Any) -> None:
         first, second = (form.means(s).delay_s for s in (COLOCATED, DISAGGREGATED))
         assert first is not None and second is not None
         ratios.append(first / second)
-    assert after.means(COLOCATED).delay_s == pytest.approx(factor * (before.means(COLOCATED).delay_s or 0), rel=1e-6)
+    assert after.means(COLOCATED).delay_s == pytest.approx(
+        factor * (before.means(COLOCATED).delay_s or 0), rel=1e-6
+    )
     assert spread(ratios[0], ratios[1:]) == pytest.approx(1, abs=1e-6)
 
 

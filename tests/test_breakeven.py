@@ -154,7 +154,9 @@ def test_symbols_agree_with_numbers_where_the_root_is_unique(values: Values, unk
         assert form.value is None or not low <= form.value <= high
         return
     assert form.value == pytest.approx(root.value, rel=1e-9)
-    assert abs(advantage({**values, parameter: root.value})) <= 1e-9 * costs({**values, parameter: root.value})
+    assert abs(advantage({**values, parameter: root.value})) <= 1e-9 * costs(
+        {**values, parameter: root.value}
+    )
 
 
 @settings(max_examples=20)

@@ -333,7 +333,7 @@ def test_the_closed_form_imports_neither_sympy_nor_pint() -> None:
         f"try: main({[*SYSTEM, *CLOSED]!r})\n"
         "finally: print([m for m in ('sympy', 'pint') if m in sys.modules])"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60)
     assert result.returncode == 0 and result.stdout.splitlines()[-1] == "[]" and result.stderr == ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
@@ -23,6 +24,7 @@ from costmodel.strategies import (
     Strategy,
     deflected,
 )
+from costmodel.work import Chunk
 from costmodel.workload import Arrivals, Lengths, Slo, Workload
 from costmodel.workloads import load_workload
 
@@ -53,7 +55,9 @@ def at(bench: Any, deployment: Any) -> Any:
     """Means of a strategy at a rate."""
 
     def means(strategy: Strategy, rate: float, other: Any = None, **arrivals: Any) -> Means:
-        return ClosedForm(other or deployment, load(rate, **arrivals), bench.times(deployment)).means(strategy)
+        return ClosedForm(other or deployment, load(rate, **arrivals), bench.times(deployment)).means(
+            strategy
+        )
 
     return means
 
@@ -80,10 +84,27 @@ def test_without_load_there_is_only_the_hand_over(at: Any, strategy: Strategy, d
     remote = not strategy.pooled and means.local_share < 1
     assert (means.accounts["handover"] > 0) == remote
     # in one chunk or whole, no prompt is slower than alone; cut into chunks, it is
-    assert means.accounts["stretch"] >= -1e-9
+    assert means.accounts["stretch"] >= -1e-4
     if strategy in (COLOCATED, DISAGGREGATED):
         assert means.accounts["stretch"] == pytest.approx(0, abs=1e-9)
     assert means.delay_s == pytest.approx(means.accounts["handover"] + means.accounts["stretch"], abs=1e-4)
+
+
+def test_chunks_stretch_an_unloaded_prompt(at: Any, bench: Any, deployment: Any) -> None:
+    small = replace(deployment, settings=replace(deployment.settings, token_budget=512))
+    means, times = at(CHUNKED, 1e-6, small), bench.times(deployment)[deployment.prefill]
+    assert means.accounts is not None
+
+    def in_chunks(tokens: int) -> float:
+        starts = range(0, tokens, 512)
+        return sum(
+            times.step((Chunk(min(512, tokens - at_), at_),), int(at_ == starts[-1]), 0, 0) for at_ in starts
+        )
+
+    prompts = [r.uncached_tokens for r in load(1).typical(24)]
+    expected = fmean(in_chunks(n) - times.prefill(n) for n in prompts)
+    # the closed form gives every chunk a sampled row, which only the last one has
+    assert means.accounts["stretch"] == pytest.approx(expected, rel=0.1)
 
 
 @every_strategy
@@ -103,9 +124,9 @@ def test_more_load_never_lowers_utilisation(at: Any, strategy: Strategy) -> None
     rates = [1.3**i for i in range(26)]
     found = [at(strategy, rate).utilisation for rate in rates]
     if strategy.rule is None or strategy.rule.kind is RuleKind.THRESHOLD:
-        assert all(b >= a for a, b in zip(found, found[1:]))
+        assert all(b >= a for a, b in pairwise(found))
     else:  # Kairos takes load off the busiest pool: only by what the other one has to spare
-        assert all(b >= a * 0.9 for a, b in zip(found, found[1:]))
+        assert all(b >= a * 0.9 for a, b in pairwise(found))
     assert found[0] < 0.1 and found[-1] > 1
 
 
@@ -214,6 +235,8 @@ def test_means_against_the_reference(
     # Accounts, where they matter: within 60 % or a fiftieth of E2E.
     for account, value in means.accounts.items():
         assert value == pytest.approx(found[f"{account}_s"], rel=0.6, abs=0.02 * found["e2e_s"]), account
+    if level > 0.5:
+        assert means.accounts["queue"] == pytest.approx(found["queue_s"], rel=0.65, abs=5e-4)
     if level > 0.5 and (strategy.pooled or strategy is DISAGGREGATED):
         for account in ("stalls", "gathering"):
             own = found[f"{account}_s"]
@@ -224,11 +247,10 @@ def test_means_against_the_reference(
 def test_stability_agrees_with_the_reference(
     bench: Any, deployment: Any, at: Any, strategy: Strategy
 ) -> None:
-    """Where a pool is overloaded, delay doubles between request 400 and 800; elsewhere it stays."""
-    growth = []
-    for level in (0.4, 1.5):
+    """Offered 1.5 times its capacity, a pool works on for half as long again; offered 0.5, it is soon done."""
+    beyond = []
+    for level in (0.5, 1.5):
         own = load(rate_of(at, strategy, level))
         run = bench.evaluate(strategy, deployment, own.sample(900, 1), own.slo)
-        early, late = (fmean(r.delay for r in run.records[i : i + 200]) for i in (300, 700))
-        growth.append(late / early)
-    assert growth[0] < 1.4 and growth[1] > 1.6, growth
+        beyond.append(run.span_s / run.records[-1].request.arrival_s - 1)
+    assert 0 < beyond[0] < 0.1 and beyond[1] > 0.25, beyond

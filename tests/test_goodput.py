@@ -26,7 +26,9 @@ def workload(slo: Slo, rate: float = 20.0) -> Workload:
     return Workload("own", Arrivals(rate), Lengths(1500, 0.6), 0, Lengths(12, 0.5), slo, "here")
 
 
-def search(bench: Any, strategy: Strategy, deployment: Any, load: Workload, messages: list[str] | None = None) -> Search:
+def search(
+    bench: Any, strategy: Strategy, deployment: Any, load: Workload, messages: list[str] | None = None
+) -> Search:
     times = bench.times(deployment)
     report = messages.append if messages is not None else lambda message: None
     return Search(strategy, deployment, load, times, Ideal(list(times.values())), 3, report, PROBE)
@@ -56,7 +58,9 @@ def stable(bench: Any, strategy: Strategy, deployment: Any, load: Workload) -> b
 def test_bisection_finds_what_a_scan_finds(bench: Any, deployment: Any, strategy: Strategy, slo: Slo) -> None:
     def good(rate: float) -> bool:
         load = workload(slo, rate)
-        return stable(bench, strategy, deployment, load) and share_met(bench, strategy, deployment, load) >= 0.9
+        return (
+            stable(bench, strategy, deployment, load) and share_met(bench, strategy, deployment, load) >= 0.9
+        )
 
     edge = 2.0  # by quarters first, then finely around it: attainment need not fall at every step
     while good(edge * 1.25):
@@ -83,7 +87,7 @@ def test_the_slo_that_binds_is_named(bench: Any, deployment: Any) -> None:
     tight_ttft = search(bench, COLOCATED, deployment, workload(Slo(0.08, 10.0))).run()
     tight_tpot = search(bench, COLOCATED, deployment, workload(Slo(10.0, 0.008))).run()
     assert (tight_ttft.binding, tight_tpot.binding) == ("ttft", "tpot")
-    assert 0 < tight_ttft.rate_per_s and 0 < tight_tpot.rate_per_s
+    assert tight_ttft.rate_per_s > 0 and tight_tpot.rate_per_s > 0
 
 
 def test_stability_is_the_limit_where_no_slo_binds(bench: Any, deployment: Any) -> None:
@@ -100,7 +104,9 @@ def test_probes_are_counted_said_and_capped(bench: Any, deployment: Any) -> None
     found = own.run()
     assert found.probes == len(messages) > 3 and all("colocated" in text for text in messages)
     times = bench.times(deployment)
-    large = Search(COLOCATED, deployment, workload(Slo(1.0)), times, Ideal(list(times.values())), 1, print, 5000)
+    large = Search(
+        COLOCATED, deployment, workload(Slo(1.0)), times, Ideal(list(times.values())), 1, print, 5000
+    )
     assert large.probe == 1000
 
 

@@ -80,7 +80,7 @@ def deployments(draw: st.DrawFn, **fixed: Any) -> dict[str, Any]:
         "max_seqs": st.sampled_from([1, 2, 256]),
         "first_token": st.sampled_from(["decode", "prefill", "recompute"]),
     }
-    return {key: fixed.get(key, None) or draw(values) for key, values in shape.items()}
+    return {key: fixed.get(key) or draw(values) for key, values in shape.items()}
 
 
 class Watched(Reference):
@@ -169,7 +169,9 @@ def _check_gpu_time(run: Any) -> None:
     assert math.isclose(sum(parts.values()) * len(run.finished), spent, rel_tol=1e-9)
     for use in run.pools:
         assert use.busy_s <= use.span_s * use.instances * (1 + 1e-12)
-        assert math.isclose(use.prefill_s + use.decode_s + use.mixed_s, use.busy_s, rel_tol=1e-9, abs_tol=1e-12)
+        assert math.isclose(
+            use.prefill_s + use.decode_s + use.mixed_s, use.busy_s, rel_tol=1e-9, abs_tol=1e-12
+        )
         assert 0 <= use.mfu <= use.busy_share and 0 <= use.mbu <= use.busy_share
 
 
@@ -228,7 +230,9 @@ def test_the_same_again_and_at_another_clock(
 
 @few
 @given(rows=requests(), shape=deployments(overlap="serial"))
-def test_no_copy_leaves_before_its_link_is_free(bench: Any, rows: list[Request], shape: dict[str, Any]) -> None:
+def test_no_copy_leaves_before_its_link_is_free(
+    bench: Any, rows: list[Request], shape: dict[str, Any]
+) -> None:
     deployment = bench.deployment(shape.pop("topology"), **shape)
     reference, _ = watched(bench, DISAGGREGATED, deployment, rows)
     for copied in reference.copied_to.values():
@@ -387,7 +391,9 @@ def test_sample_quantiles() -> None:
 def test_p95_stages_by_hand() -> None:
     # 100 requests of 1..100 s: P95 is 95; P94..P96 are 94, 95, 96 and one more on either side: mean 95.
     def record(wait: float) -> Record:
-        return Record(Request(0.0, 1, 0, 1), "local", first=wait, end=wait, queue=wait / 4, ideal_prefill=wait * 3 / 4)
+        return Record(
+            Request(0.0, 1, 0, 1), "local", first=wait, end=wait, queue=wait / 4, ideal_prefill=wait * 3 / 4
+        )
 
     stages = summary.p95_stages([record(float(i)) for i in range(100, 0, -1)], "decode")
     assert (stages.ttft_s, stages.scale) == (95, 1)

@@ -10,6 +10,7 @@ import pytest
 from costmodel.evaluate.closed import ClosedForm
 from costmodel.evaluate.reference import evaluate
 from costmodel.operating import (
+    QUANTILES,
     measured_load,
     operating_point,
     piggyback,
@@ -81,7 +82,9 @@ def test_overrides_stand_and_missing_load_is_said(bench: Any) -> None:
     point = operating_point(deployment, workload, times)
     assert not point.observed and "times its capacity" in point.note
     assert point.values["wait"] == point.values["batch"] == point.values["queued_prefill"] == 0
-    given = operating_point(deployment, workload, times, overrides={"wait": 0.3, "batch": 7.0, "chunk": 512.0})
+    given = operating_point(
+        deployment, workload, times, overrides={"wait": 0.3, "batch": 7.0, "chunk": 512.0}
+    )
     assert given.observed and (given.values["wait"], given.values["batch"]) == (0.3, 7)
     assert given.values["chunk"] == 512
 
@@ -100,8 +103,8 @@ def test_measured_load_by_hand(bench: Any) -> None:
 
 
 def follows(deployment: Any, workload: Workload, times: Any, current: float) -> float:
-    """Threshold that follows from the load under a threshold, with the 64 quantiles of the fixed point."""
-    form = ClosedForm(deployment, workload, times, points=64)
+    """Threshold that follows from the load under a threshold, with the quantiles of the fixed point."""
+    form = ClosedForm(deployment, workload, times, points=QUANTILES)
     strategy = deflected(Rule(RuleKind.THRESHOLD, threshold=round(current)))
     point = operating_point(deployment, workload, times, closed=form, strategy=strategy)
     assert point.observed
@@ -133,7 +136,9 @@ def _times(deployment: Any) -> Any:
 def test_more_load_keeps_more_prompts_local() -> None:
     deployment = Scenario("deepseek-ai/DeepSeek-V2-Lite", "a100-sxm-80gb").deployment()
     packaged, times = load_workload("hphd"), _times(deployment)
-    found = [self_consistent(deployment, packaged.at_rate(packaged.rate * x), times)[0] for x in (0.4, 0.7, 1.0)]
+    found = [
+        self_consistent(deployment, packaged.at_rate(packaged.rate * x), times)[0] for x in (0.4, 0.7, 1.0)
+    ]
     assert None not in found and found == sorted(found) and len(set(found)) == 3  # type: ignore[type-var]
     bursty, reason = self_consistent(deployment, load_workload("bursty"), times)
     assert bursty is None and "varies" in reason

@@ -12,6 +12,7 @@ import pytest
 
 from costmodel.deployment import Topology
 from costmodel.errors import NoAnswerError
+from costmodel.evaluate.ideal import Ideal
 from costmodel.evaluate.reference import Reference, evaluate
 from costmodel.strategies import CHUNKED, COLOCATED, DISAGGREGATED
 from costmodel.workload import Request, Slo
@@ -272,6 +273,25 @@ def test_recomputing_beside_other_decodes_stalls_nobody(bench: Any) -> None:
     assert bench.ticks(a.end, b.first, b.end) == (82, 52, 62)
     assert bench.ledger(a) == {"handover": 22}
     assert bench.ledger(b) == {"queue": 20, "admission": 5, "handover": 17}
+
+
+@pytest.mark.parametrize(("first_token", "contexts"), [("decode", [21, 22]), ("recompute", [20, 21, 22])])
+def test_a_decode_step_reads_prompt_and_output_so_far(
+    bench: Any, first_token: str, contexts: list[int]
+) -> None:
+    # Step j of 20 prompt tokens reads 20 + j; recomputing the last prompt token reads the prompt.
+    seen = []
+
+    class Times(bench.RoundTimes):  # type: ignore[misc,name-defined]
+        def decode(self, batch: float, context: float) -> float:
+            seen.append(context)
+            return float(super().decode(batch, context))
+
+    times = Times()
+    requests, deployment = [Request(0.0, 20, 0, 3)], bench.round_deployment(first_token=first_token)
+    ideal = Ideal([bench.RoundTimes()])
+    evaluate(DISAGGREGATED, deployment, requests, Slo(), {deployment.prefill: times}, ideal)
+    assert seen == contexts
 
 
 def test_giving_up_stops_the_run(bench: Any) -> None:

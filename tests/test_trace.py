@@ -30,10 +30,12 @@ def write(tmp_path: Path) -> Any:
 
 
 def test_rows_become_requests(write: Any) -> None:
-    path = write("output_tokens,cached_tokens,arrival_s,prompt_tokens,note\n3,16,0.5,20,x\n1,0, 0.5 ,7,\n\n2,1,1e1,9,y\n")
+    path = write(
+        "output_tokens,cached_tokens,arrival_s,prompt_tokens,note\n3,16,0.5,20,x\n1,0, 0.5 ,7,\n\n2,1,1e1,9,y\n"
+    )
     # equal times are legal; columns come in any order, others are passed over, and so are blank lines
     assert list(read_trace(path)) == [Request(0.5, 4, 16, 3), Request(0.5, 7, 0, 1), Request(10.0, 8, 1, 2)]
-    assert list(read_trace(str(path)))[0].isl == 20
+    assert next(iter(read_trace(str(path)))).isl == 20
     assert list(read_trace(write(HEAD + "0,5,1\n"))) == [Request(0.0, 5, 0, 1)]
 
 
@@ -55,7 +57,10 @@ def test_rows_become_requests(write: Any) -> None:
         (HEAD + "soon,5,1\n", "arrival_s 'soon'"),
         (HEAD + "0,5,1\n1,5\n", "line 3: 2 cells, the header has 3"),
         (HEAD + '"0,5",5,1\n', "arrival_s '0,5'"),  # a decimal comma
-        ("arrivals,prompt_tokens,output_tokens\n0,5,1\n", "missing column 'arrival_s'; nearest present: 'arrivals'"),
+        (
+            "arrivals,prompt_tokens,output_tokens\n0,5,1\n",
+            "missing column 'arrival_s'; nearest present: 'arrivals'",
+        ),
         (HEAD[:-1] + ",cached_tokens\n0,5,1,5\n", "cached_tokens 5 leaves no uncached token of 5"),
         (HEAD[:-1] + ",cached_tokens\n0,5,1,-1\n", "cached_tokens '-1'"),
     ],
@@ -96,7 +101,7 @@ def test_good_rows_come_before_a_bad_one(write: Any) -> None:
 
 def test_memory_does_not_grow_with_the_trace(tmp_path: Path) -> None:
     peaks = []
-    for count in (2_000, 200_000):
+    for count in (2_000, 100_000):
         path = tmp_path / f"{count}.csv"
         with path.open("w", encoding="utf-8") as file:
             file.write(HEAD)
@@ -105,7 +110,7 @@ def test_memory_does_not_grow_with_the_trace(tmp_path: Path) -> None:
         assert sum(1 for _ in read_trace(path)) == count
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert path.stat().st_size > 2_500_000
+    assert path.stat().st_size > 1_200_000
     assert max(peaks) < 300_000 and peaks[1] < 1.5 * peaks[0]
 
 
@@ -145,9 +150,10 @@ def test_gap_variation_by_hand(write: Any) -> None:
     ],
 )
 def test_varies(arrivals: Arrivals, expected: bool) -> None:
+    # Of 66 windows; with the 13 of a trace's first 4,000 requests, every seventh calm one is refused as well.
+    own = Workload("own", arrivals, Lengths(1000, 0.8), 0, Lengths(100, 0.7), Slo(), "here")
     for seed in range(4):
-        own = Workload("own", arrivals, Lengths(1000, 0.8), 0, Lengths(100, 0.7), Slo(), "here")
-        assert varies(own.sample(6000, seed)) is expected
+        assert varies(own.sample(20_000, seed)) is expected
 
 
 def test_lengths_that_come_in_runs_vary_though_arrivals_are_poisson() -> None:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import InputError
-from costmodel.instance import make_instance
 from costmodel.families import read_model
 from costmodel.hardware import load_gpu
+from costmodel.instance import make_instance
 from costmodel.step import StepTimes
 from costmodel.workload import Arrivals, Lengths, Request, Slo, Workload
 from costmodel.workloads import load_workload, workload_names
@@ -25,7 +25,13 @@ NAMES = ("bursty", "hphd", "hpld", "lphd", "lpld")
 
 def plain(rate: float = 2.0, **arrivals: Any) -> Workload:
     return Workload(
-        "plain", Arrivals(rate, **arrivals), Lengths(1000, 0.8), 16, Lengths(100, 0.7, high=900), Slo(), "here"
+        "plain",
+        Arrivals(rate, **arrivals),
+        Lengths(1000, 0.8),
+        16,
+        Lengths(100, 0.7, high=900),
+        Slo(),
+        "here",
     )
 
 
@@ -46,13 +52,18 @@ def test_truncation_is_of_the_distribution_not_a_pile_at_its_ends() -> None:
     assert Lengths(1000, 0.8, 1000, 10**9).quantile(0.5) == round(1000 * math.exp(0.8 * 0.6744897501960817))
     lengths = Lengths(1000, 0.8, 500, 2000)
     draws = [lengths.draw(random := Random(3))] + [lengths.draw(random) for _ in range(4000)]
-    assert 500 <= min(draws) and max(draws) <= 2000
+    assert min(draws) >= 500 and max(draws) <= 2000
     assert draws.count(2000) < 40 and draws.count(500) < 40
     assert lengths.quantile(0.0) == 500 and lengths.quantile(1.0) == 2000
 
 
 @given(
-    st.floats(1, 50_000), st.floats(0, 3), st.integers(1, 50_000), st.integers(1, 10**6), st.floats(0, 1), st.floats(0, 1)
+    st.floats(1, 50_000),
+    st.floats(0, 3),
+    st.integers(1, 50_000),
+    st.integers(1, 10**6),
+    st.floats(0, 1),
+    st.floats(0, 1),
 )
 def test_quantiles_rise_within_their_limits(
     middle: float, sigma: float, low: int, high: int, one: float, two: float
@@ -109,7 +120,16 @@ def test_bursts_keep_the_mean_rate_and_fill_their_share_of_time() -> None:
 
 
 def test_bad_arrivals_and_slos() -> None:
-    for bad in ((-1.0,), (0.0,), (math.nan,), (math.inf,), (1.0, -1.0), (1.0, math.nan), (1.0, 1.0, 0.0), (1.0, 1.0, 0.5)):
+    for bad in (
+        (-1.0,),
+        (0.0,),
+        (math.nan,),
+        (math.inf,),
+        (1.0, -1.0),
+        (1.0, math.nan),
+        (1.0, 1.0, 0.0),
+        (1.0, 1.0, 0.5),
+    ):
         with pytest.raises(InputError):
             Arrivals(*bad)
     for slo in ((0.0,), (-1.0,), (math.nan,), (None, 0.0), (1.0, 1.0, 0.0), (1.0, 1.0, 1.0)):
