@@ -6,49 +6,47 @@ costs next to nothing; numpy, sympy and pint are imported by the calls that need
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .comparison import Options as Options
-    from .deployment import Deployment as Deployment
-    from .deployment import Settings as Settings
+    from .decision.comparison import Options as Options
+    from .decision.recommend import recommend as recommend
     from .errors import CostmodelError as CostmodelError
     from .errors import InputError as InputError
     from .errors import NoAnswerError as NoAnswerError
     from .families import read_model as read_model
     from .formulas import BOOK as BOOK
     from .formulas import formula_named as formula_named
-    from .handover import Handover as Handover
-    from .handover import analyse_transfer as analyse_transfer
-    from .hardware import load_gpu as load_gpu
-    from .instance import Parallelism as Parallelism
-    from .instance import make_instance as make_instance
-    from .kv import kv_bytes as kv_bytes
-    from .link import load_connector as load_connector
-    from .link import load_link as load_link
-    from .memory import kv_pool as kv_pool
-    from .parameters import count_parameters as count_parameters
+    from .inputs.hardware import load_gpu as load_gpu
+    from .inputs.link import load_connector as load_connector
+    from .inputs.link import load_link as load_link
+    from .inputs.parameters import count_parameters as count_parameters
+    from .inputs.trace import read_trace as read_trace
+    from .inputs.trace import trace_workload as trace_workload
+    from .inputs.workload import Arrivals as Arrivals
+    from .inputs.workload import Lengths as Lengths
+    from .inputs.workload import Request as Request
+    from .inputs.workload import Slo as Slo
+    from .inputs.workload import Workload as Workload
     from .questions.break_even import ask_break_even as ask_break_even
     from .questions.kv import ask_kv as ask_kv
     from .questions.recommend import ask_recommend as ask_recommend
     from .questions.step import ask_step as ask_step
     from .questions.transfer import ask_transfer as ask_transfer
-    from .recommend import recommend as recommend
-    from .scenario import Scenario as Scenario
-    from .step import analyse_step as analyse_step
-    from .strategies import Rule as Rule
-    from .strategies import RuleKind as RuleKind
-    from .trace import read_trace as read_trace
-    from .trace import trace_workload as trace_workload
-    from .work import Chunk as Chunk
-    from .workload import Arrivals as Arrivals
-    from .workload import Lengths as Lengths
-    from .workload import Request as Request
-    from .workload import Slo as Slo
-    from .workload import Workload as Workload
+    from .serving.deployment import Deployment as Deployment
+    from .serving.deployment import Settings as Settings
+    from .serving.handover import Handover as Handover
+    from .serving.handover import analyse_transfer as analyse_transfer
+    from .serving.instance import Parallelism as Parallelism
+    from .serving.instance import make_instance as make_instance
+    from .serving.kv import kv_bytes as kv_bytes
+    from .serving.memory import kv_pool as kv_pool
+    from .serving.scenario import Scenario as Scenario
+    from .serving.step import analyse_step as analyse_step
+    from .serving.strategies import Rule as Rule
+    from .serving.strategies import RuleKind as RuleKind
+    from .serving.work import Chunk as Chunk
     from .workloads import load_workload as load_workload
 
     __version__: str
@@ -103,30 +101,30 @@ __all__ = [
 ]
 
 _MODULES = {
-    "comparison": ("Options",),
-    "deployment": ("Deployment", "Settings"),
+    "decision.comparison": ("Options",),
+    "serving.deployment": ("Deployment", "Settings"),
     "errors": ("CostmodelError", "InputError", "NoAnswerError"),
     "families": ("read_model",),
     "formulas": ("BOOK", "formula_named"),
-    "handover": ("Handover", "analyse_transfer"),
-    "hardware": ("load_gpu",),
-    "instance": ("Parallelism", "make_instance"),
-    "kv": ("kv_bytes",),
-    "link": ("load_connector", "load_link"),
-    "memory": ("kv_pool",),
-    "parameters": ("count_parameters",),
+    "serving.handover": ("Handover", "analyse_transfer"),
+    "inputs.hardware": ("load_gpu",),
+    "serving.instance": ("Parallelism", "make_instance"),
+    "serving.kv": ("kv_bytes",),
+    "inputs.link": ("load_connector", "load_link"),
+    "serving.memory": ("kv_pool",),
+    "inputs.parameters": ("count_parameters",),
     "questions.break_even": ("ask_break_even",),
     "questions.kv": ("ask_kv",),
     "questions.recommend": ("ask_recommend",),
     "questions.step": ("ask_step",),
     "questions.transfer": ("ask_transfer",),
-    "recommend": ("recommend",),
-    "scenario": ("Scenario",),
-    "step": ("analyse_step",),
-    "strategies": ("Rule", "RuleKind"),
-    "trace": ("read_trace", "trace_workload"),
-    "work": ("Chunk",),
-    "workload": ("Arrivals", "Lengths", "Request", "Slo", "Workload"),
+    "decision.recommend": ("recommend",),
+    "serving.scenario": ("Scenario",),
+    "serving.step": ("analyse_step",),
+    "serving.strategies": ("Rule", "RuleKind"),
+    "inputs.trace": ("read_trace", "trace_workload"),
+    "serving.work": ("Chunk",),
+    "inputs.workload": ("Arrivals", "Lengths", "Request", "Slo", "Workload"),
     "workloads": ("load_workload",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
@@ -148,14 +146,3 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """List the public names, imported or not."""
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """Keeps the function ``recommend`` public: importing a submodule of that name would take its place."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

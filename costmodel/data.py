@@ -29,9 +29,20 @@ class Sourced:
     source: str
 
 
+def package_files(package: str) -> Traversable:
+    """Return the folder of packaged data, such as ``costmodel._hardware``.
+
+    In a source tree that is not installed the data lies beside the package, under the name's last word.
+    """
+    try:
+        return files(package)
+    except ModuleNotFoundError:
+        return Path(__file__).parent.parent / package.rpartition("._")[2]
+
+
 def resource_names(package: str, folder: str) -> tuple[str, ...]:
     """Return the names (without .toml) of the TOML files packaged in ``folder`` of ``package``, sorted."""
-    entries = (entry.name for entry in files(package).joinpath(folder).iterdir())
+    entries = (entry.name for entry in package_files(package).joinpath(folder).iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in entries if name.endswith(".toml")))
 
 
@@ -48,7 +59,7 @@ def locate(name_or_path: str | Path, package: str, folder: str, kind: str) -> Tr
     text = str(name_or_path)
     names = resource_names(package, folder)
     if text in names:
-        return files(package).joinpath(folder, f"{text}.toml")
+        return package_files(package).joinpath(folder, f"{text}.toml")
     if isinstance(name_or_path, Path) or is_path(text):
         return Path(text)
     remedy = f"(known: {', '.join(names)}; or give the path of a TOML file)"

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 from tabulate import tabulate
 
-from costmodel.comparison import Comparison, Options
+from costmodel.decision.comparison import Comparison, Options
+from costmodel.decision.operating import measured_load, operating_point, self_consistent, threshold
 from costmodel.evaluate import summary
-from costmodel.operating import measured_load, operating_point, self_consistent, threshold
-from costmodel.scenario import Scenario
-from costmodel.strategies import DISAGGREGATED, Rule, RuleKind, deflected
+from costmodel.serving.scenario import Scenario
+from costmodel.serving.strategies import DISAGGREGATED, Rule, RuleKind, deflected
 from costmodel.workloads import load_workload, workload_names
 
 REQUESTS = 2000

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from costmodel.deployment import Deployment, Settings, Topology, parse_topology
 from costmodel.evaluate.reference import evaluate
 from costmodel.evaluate.timeline import ACCOUNTS, Record, Run
-from costmodel.handover import Handover
-from costmodel.instance import InstanceKind
-from costmodel.memory import KvPool
-from costmodel.scenario import Scenario
-from costmodel.step import StepTimes
-from costmodel.strategies import Strategy
-from costmodel.work import Chunk
-from costmodel.workload import Request, Slo
+from costmodel.inputs.workload import Request, Slo
+from costmodel.serving.deployment import Deployment, Settings, Topology, parse_topology
+from costmodel.serving.handover import Handover
+from costmodel.serving.instance import InstanceKind
+from costmodel.serving.memory import KvPool
+from costmodel.serving.scenario import Scenario
+from costmodel.serving.step import StepTimes
+from costmodel.serving.strategies import Strategy
+from costmodel.serving.work import Chunk
 
 settings.register_profile("same every time", deadline=None, derandomize=True)
 settings.load_profile("same every time")

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from costmodel.bands import BORROWED, COPY, Bands, errors, perturbed, spread, used_kinds
+from costmodel.decision.bands import BORROWED, COPY, Bands, errors, perturbed, spread, used_kinds
 from costmodel.evaluate.closed import ClosedForm
 from costmodel.families import read_model
-from costmodel.hardware import load_gpu
-from costmodel.instance import Parallelism, make_instance
-from costmodel.scenario import Scenario
-from costmodel.strategies import CHUNKED, COLOCATED, DISAGGREGATED
-from costmodel.workload import Arrivals, Lengths, Slo, Workload
+from costmodel.inputs.hardware import load_gpu
+from costmodel.inputs.workload import Arrivals, Lengths, Slo, Workload
+from costmodel.serving.instance import Parallelism, make_instance
+from costmodel.serving.scenario import Scenario
+from costmodel.serving.strategies import CHUNKED, COLOCATED, DISAGGREGATED
 
 
 @pytest.fixture(scope="module")

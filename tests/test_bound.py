@@ -10,14 +10,23 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from costmodel.bound import step_bound
 from costmodel.families import read_model
-from costmodel.hardware import Gpu, gpu_names, load_gpu
-from costmodel.instance import InstanceKind, Parallelism, make_instance
-from costmodel.kv import allowed_tp
-from costmodel.model import Attention, Dense, Experts, FeedForward, LatentAttention, Layer, Mixer, Model
-from costmodel.step import analyse_step
-from costmodel.work import Chunk
+from costmodel.inputs.hardware import Gpu, gpu_names, load_gpu
+from costmodel.inputs.model import (
+    Attention,
+    Dense,
+    Experts,
+    FeedForward,
+    LatentAttention,
+    Layer,
+    Mixer,
+    Model,
+)
+from costmodel.serving.bound import step_bound
+from costmodel.serving.instance import InstanceKind, Parallelism, make_instance
+from costmodel.serving.kv import allowed_tp
+from costmodel.serving.step import analyse_step
+from costmodel.serving.work import Chunk
 
 A100 = {"flop": 312e12, "byte": 2039e9}
 H100 = {"flop": 989e12, "byte": 3350e9}

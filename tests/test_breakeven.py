@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.breakeven import UNKNOWNS, Values, advantage, closed_form, numeric_root
+from costmodel.decision.breakeven import UNKNOWNS, Values, advantage, closed_form, numeric_root
 from costmodel.formulas.threshold import local_cost, remote_cost
 
 # 44.7 us a token, 14 running decodes, steps of 12 ms, chunks of 2,048, nothing hidden, 31,104 bytes a token

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from costmodel.breakeven import UNKNOWNS
 from costmodel.cli import main
+from costmodel.decision.breakeven import UNKNOWNS
 from costmodel.formulas import threshold
 
 LITE, A100 = "deepseek-ai/DeepSeek-V2-Lite", "a100-sxm-80gb"

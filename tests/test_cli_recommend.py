@@ -16,15 +16,15 @@ from click.testing import CliRunner, Result
 
 from costmodel.cli import main
 from costmodel.cli.progress import Progress
-from costmodel.comparison import Options
+from costmodel.decision.comparison import Options
+from costmodel.decision.results import Recommendation
 from costmodel.formula import BOOK, Formula
 from costmodel.questions.recommend import ask_recommend
 from costmodel.questions.workload import Changes, choose_workload
 from costmodel.report.recommend import TOPICS
 from costmodel.report.render import render, to_json
 from costmodel.report.strategies import short
-from costmodel.results import Recommendation
-from costmodel.scenario import Scenario
+from costmodel.serving.scenario import Scenario
 from costmodel.workloads import load_workload, workload_names
 
 LITE, A100 = "deepseek-ai/DeepSeek-V2-Lite", "a100-sxm-80gb"

@@ -14,7 +14,8 @@ from costmodel.evaluate.prompts import Moments, moments
 from costmodel.evaluate.stations import queue_wait
 from costmodel.evaluate.summary import mean_ledger
 from costmodel.formulas import waiting
-from costmodel.strategies import (
+from costmodel.inputs.workload import Arrivals, Lengths, Slo, Workload
+from costmodel.serving.strategies import (
     CHUNKED,
     COLOCATED,
     DISAGGREGATED,
@@ -24,8 +25,7 @@ from costmodel.strategies import (
     Strategy,
     deflected,
 )
-from costmodel.work import Chunk
-from costmodel.workload import Arrivals, Lengths, Slo, Workload
+from costmodel.serving.work import Chunk
 from costmodel.workloads import load_workload
 
 THRESHOLD = deflected(Rule(RuleKind.THRESHOLD, threshold=1500))

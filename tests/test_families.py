@@ -13,7 +13,7 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.families import ADAPTERS, packaged_models, parse_config, read_model
-from costmodel.model import Attention, Experts, Model
+from costmodel.inputs.model import Attention, Experts, Model
 
 ONE_OF_EACH = {
     "deepseek_v2": "deepseek-ai--DeepSeek-V2-Lite",

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from costmodel.decision.goodput import RESOLUTION, Goodput, Search
 from costmodel.evaluate.closed import ClosedForm
 from costmodel.evaluate.ideal import Ideal
 from costmodel.evaluate.reference import evaluate
-from costmodel.goodput import RESOLUTION, Goodput, Search
-from costmodel.strategies import CHUNKED, COLOCATED, DISAGGREGATED, STRATEGIES, Strategy, deflected
-from costmodel.workload import Arrivals, Lengths, Slo, Workload
+from costmodel.inputs.workload import Arrivals, Lengths, Slo, Workload
+from costmodel.serving.strategies import CHUNKED, COLOCATED, DISAGGREGATED, STRATEGIES, Strategy, deflected
 
 PROBE = 60
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from costmodel.data import load_toml, resource_names
-from costmodel.efficiency import FORMS, KINDS, efficiency_for, efficiency_names, load_efficiency
 from costmodel.errors import InputError
-from costmodel.hardware import SCHEMA, gpu_names, load_gpu
-from costmodel.link import connector_names, link_names, load_connector, load_link
+from costmodel.inputs.efficiency import FORMS, KINDS, efficiency_for, efficiency_names, load_efficiency
+from costmodel.inputs.hardware import SCHEMA, gpu_names, load_gpu
+from costmodel.inputs.link import connector_names, link_names, load_connector, load_link
 
 GPU = """
 name = "mine"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from costmodel.errors import InputError
 from costmodel.families import read_model
 from costmodel.formulas import kv as book
-from costmodel.kv import allowed_tp, check_tp, kv_bytes
-from costmodel.model import Attention, Dense, Experts, LatentAttention, Layer, Mixer, Model
+from costmodel.inputs.model import Attention, Dense, Experts, LatentAttention, Layer, Mixer, Model
+from costmodel.serving.kv import allowed_tp, check_tp, kv_bytes
 
 # Bytes a token in bf16 over all layers, by hand: layers x 2 x KV heads x head width x 2 bytes; MLA: layers x
 # (latent + rotary key) x 2 bytes. DeepSeek's hardware paper prints 70 KB for V3 and 516 for Llama-3.1-405B.

@@ -18,7 +18,8 @@ from costmodel.evaluate.instances import Instance
 from costmodel.evaluate.reference import Reference, evaluate
 from costmodel.evaluate.timeline import ACCOUNTS, Record
 from costmodel.formulas import waiting
-from costmodel.strategies import (
+from costmodel.inputs.workload import Arrivals, Request, Slo
+from costmodel.serving.strategies import (
     CHUNKED,
     COLOCATED,
     DISAGGREGATED,
@@ -28,7 +29,6 @@ from costmodel.strategies import (
     Strategy,
     deflected,
 )
-from costmodel.workload import Arrivals, Request, Slo
 
 KAIROS = {"alpha": 1.3, "candidates": (64, 32, 16, 8)}
 STRATEGIES = (

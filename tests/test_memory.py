@@ -6,9 +6,9 @@ import pytest
 
 from costmodel.errors import NoAnswerError
 from costmodel.families import read_model
-from costmodel.hardware import load_gpu
-from costmodel.instance import InstanceKind, Parallelism, make_instance
-from costmodel.memory import kv_pool
+from costmodel.inputs.hardware import load_gpu
+from costmodel.serving.instance import InstanceKind, Parallelism, make_instance
+from costmodel.serving.memory import kv_pool
 
 GIB = 1024**3
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.evaluate.closed import ClosedForm
-from costmodel.evaluate.reference import evaluate
-from costmodel.operating import (
+from costmodel.decision.operating import (
     QUANTILES,
     measured_load,
     operating_point,
@@ -18,9 +16,11 @@ from costmodel.operating import (
     self_consistent,
     threshold,
 )
-from costmodel.scenario import Scenario
-from costmodel.strategies import DISAGGREGATED, Rule, RuleKind, deflected
-from costmodel.workload import Arrivals, Lengths, Request, Slo, Workload
+from costmodel.evaluate.closed import ClosedForm
+from costmodel.evaluate.reference import evaluate
+from costmodel.inputs.workload import Arrivals, Lengths, Request, Slo, Workload
+from costmodel.serving.scenario import Scenario
+from costmodel.serving.strategies import DISAGGREGATED, Rule, RuleKind, deflected
 from costmodel.workloads import load_workload
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.families import packaged_models, parse_config, read_model
-from costmodel.model import Attention, Dense, Experts, LatentAttention
-from costmodel.parameters import (
+from costmodel.inputs.model import Attention, Dense, Experts, LatentAttention
+from costmodel.inputs.parameters import (
     block_scales,
     count_parameters,
     ffn_parameters,

@@ -49,13 +49,6 @@ def test_star_import_brings_all() -> None:
     assert names.keys() >= PUBLIC
 
 
-def test_importing_the_module_recommend_leaves_the_function() -> None:
-    module = import_module("costmodel.recommend")
-    assert isinstance(module, ModuleType) and costmodel.recommend is module.recommend
-    code = "import costmodel.recommend; print(costmodel.recommend.__name__, callable(costmodel.recommend))"
-    assert in_a_process(code) == "recommend True\n"
-
-
 def test_import_costs_next_to_nothing() -> None:
     code = "import sys, costmodel; print(sorted(m for m in sys.modules if m.startswith('costmodel')))"
     assert in_a_process(code) == "['costmodel']\n"

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from costmodel.deployment import Topology
 from costmodel.errors import NoAnswerError
 from costmodel.evaluate.ideal import Ideal
 from costmodel.evaluate.reference import Reference, evaluate
-from costmodel.strategies import CHUNKED, COLOCATED, DISAGGREGATED
-from costmodel.workload import Request, Slo
+from costmodel.inputs.workload import Request, Slo
+from costmodel.serving.deployment import Topology
+from costmodel.serving.strategies import CHUNKED, COLOCATED, DISAGGREGATED
 
 ONE = Topology(1, 0)  # a single instance, for the pooled strategies
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.evaluate.instances import Cap, largest_chunk
 from costmodel.evaluate.reference import Reference, evaluate
-from costmodel.strategies import DISAGGREGATED, Rule, RuleKind, deflected, parse_rule
-from costmodel.workload import Request, Slo
+from costmodel.inputs.workload import Request, Slo
+from costmodel.serving.chunk_cap import Cap, largest_chunk
+from costmodel.serving.strategies import DISAGGREGATED, Rule, RuleKind, deflected, parse_rule
 
 SIZES = (32, 16, 8)
 

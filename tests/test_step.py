@@ -10,11 +10,11 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.families import read_model
-from costmodel.hardware import load_gpu
-from costmodel.instance import InstanceKind, Parallelism, make_instance
-from costmodel.model import Attention
-from costmodel.step import StepTimes, analyse_step
-from costmodel.work import Chunk, Load, chunk_loads, token_loads
+from costmodel.inputs.hardware import load_gpu
+from costmodel.inputs.model import Attention
+from costmodel.serving.instance import InstanceKind, Parallelism, make_instance
+from costmodel.serving.step import StepTimes, analyse_step
+from costmodel.serving.work import Chunk, Load, chunk_loads, token_loads
 
 LLAMA, MIXTRAL, V2_LITE = (
     "meta-llama/Llama-3.1-8B",

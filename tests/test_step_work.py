@@ -9,10 +9,10 @@ from collections.abc import Iterable
 import pytest
 
 from costmodel.families import read_model
-from costmodel.hardware import load_gpu
-from costmodel.instance import InstanceKind, Parallelism, make_instance
-from costmodel.step import analyse_step
-from costmodel.work import Chunk, token_loads
+from costmodel.inputs.hardware import load_gpu
+from costmodel.serving.instance import InstanceKind, Parallelism, make_instance
+from costmodel.serving.step import analyse_step
+from costmodel.serving.work import Chunk, token_loads
 
 GPUS = {name: load_gpu(name) for name in ("a100-sxm-80gb", "h100-sxm")}
 LLAMA, MIXTRAL, V2_LITE = (

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.trace import read_trace, trace_workload, varies
-from costmodel.workload import Arrivals, Lengths, Request, Slo, Workload
+from costmodel.inputs.trace import read_trace, trace_workload, varies
+from costmodel.inputs.workload import Arrivals, Lengths, Request, Slo, Workload
 
 SHARED = Path(__file__).parents[2] / "shared" / "traces"
 HEAD = "arrival_s,prompt_tokens,output_tokens\n"

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from costmodel.errors import InputError
 from costmodel.families import read_model
-from costmodel.hardware import load_gpu
-from costmodel.instance import make_instance
-from costmodel.step import StepTimes
-from costmodel.workload import Arrivals, Lengths, Request, Slo, Workload
+from costmodel.inputs.hardware import load_gpu
+from costmodel.inputs.workload import Arrivals, Lengths, Request, Slo, Workload
+from costmodel.serving.instance import make_instance
+from costmodel.serving.step import StepTimes
 from costmodel.workloads import load_workload, workload_names
 
 NAMES = ("bursty", "hphd", "hpld", "lphd", "lpld")

@@ -59,25 +59,25 @@ def _models() -> Iterable[str]:
 
 
 def _gpus() -> Iterable[str]:
-    from ..hardware import gpu_names
+    from ..inputs.hardware import gpu_names
 
     return gpu_names()
 
 
 def _links() -> Iterable[str]:
-    from ..link import link_names
+    from ..inputs.link import link_names
 
     return link_names()
 
 
 def _connectors() -> Iterable[str]:
-    from ..link import connector_names
+    from ..inputs.link import connector_names
 
     return connector_names()
 
 
 def _efficiencies() -> Iterable[str]:
-    from ..efficiency import efficiency_names
+    from ..inputs.efficiency import efficiency_names
 
     return efficiency_names()
 

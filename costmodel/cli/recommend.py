@@ -53,7 +53,7 @@ def command(
       costmodel recommend Llama-3.1-8B --hardware h100-sxm --topology 1P1D --link nvlink4 \\
         --isl 4096 --osl 256 --rate 4 --slo-ttft 1s --slo-tpot 40ms --method closed
     """
-    from ..comparison import Options
+    from ..decision.comparison import Options
     from ..questions.recommend import ask_recommend
 
     workload = take_workload(options)
@@ -83,7 +83,7 @@ def _budget(options: dict[str, Any]) -> int | None:
 def _rule(text: str | None, alpha: float | None, beta: float | None) -> Any:
     """Return the rule; alpha or beta alone mean Kairos with the copy in its estimate."""
     from ..errors import InputError
-    from ..strategies import RuleKind, parse_rule
+    from ..serving.strategies import RuleKind, parse_rule
 
     settings = {"alpha": alpha, "beta": beta}
     given: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}

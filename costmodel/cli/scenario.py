@@ -43,7 +43,7 @@ LATER: dict[str, tuple[str | None, str]] = {
 
 
 def _links() -> Iterable[str]:
-    from ..link import link_names
+    from ..inputs.link import link_names
 
     return link_names()
 
@@ -143,8 +143,8 @@ def take_workload(options: dict[str, Any]) -> Any:
 
 def take_scenario(model: str, options: dict[str, Any], *, token_budget: int | None) -> Any:
     """Remove the deployment's options and return the scenario."""
-    from ..deployment import Settings
-    from ..scenario import Scenario
+    from ..serving.deployment import Settings
+    from ..serving.scenario import Scenario
 
     pools = options.pop("prefill_hardware"), options.pop("decode_hardware")
     hardware = options.pop("hardware")

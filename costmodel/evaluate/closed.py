@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..deployment import Deployment
-from ..instance import InstanceKind
-from ..memory import KvPool
-from ..step import StepTimes
-from ..strategies import Role, RuleKind, Schedule, Strategy
-from ..workload import Workload
+from ..inputs.workload import Workload
+from ..serving.chunk_cap import Cap, largest_chunk
+from ..serving.deployment import Deployment
+from ..serving.instance import InstanceKind
+from ..serving.memory import KvPool
+from ..serving.step import StepTimes
+from ..serving.strategies import Role, RuleKind, Schedule, Strategy
 from .ideal import Ideal
-from .instances import Cap, largest_chunk
 from .prompts import PromptTimes, moments
 from .stations import Offered, Station, mixed_station, queue_wait, whole_station
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..step import StepTimes
-from ..workload import Request
+from ..inputs.workload import Request
+from ..serving.step import StepTimes
 
 
 class Ideal:

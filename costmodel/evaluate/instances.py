@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from ..bound import step_bound
-from ..deployment import Settings
-from ..instance import InstanceKind
-from ..memory import KvPool
-from ..step import StepTimes
-from ..strategies import Schedule
-from ..work import Chunk
+from ..serving.bound import step_bound
+from ..serving.chunk_cap import Cap, largest_chunk
+from ..serving.deployment import Settings
+from ..serving.instance import InstanceKind
+from ..serving.memory import KvPool
+from ..serving.step import StepTimes
+from ..serving.strategies import Schedule
+from ..serving.work import Chunk
 from .timeline import PoolUse, Record
-
-
-@dataclass(frozen=True)
-class Cap:
-    """A limit on mixed steps: seconds (None: no limit) and the chunks to try, largest first."""
-
-    step_s: float | None
-    candidates: tuple[int, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -290,20 +283,3 @@ class Instance:
         use.compute_bound_s += self._chunk_compute + decode.compute_s
         cached = self.times.cached_bytes(self._tokens, self._contexts + self._prefix)
         use.memory_bound_s += (self._moved + cached) / self.kind.memory_peak
-
-
-def largest_chunk(
-    times: StepTimes, cap: Cap, left: int, prefix: int, batch: int, context: int, budget: int
-) -> int | None:
-    """Return the largest candidate chunk (the last one shortened) that keeps the step within the cap.
-
-    Without running decodes, or without a cap, the largest candidate. None when even the smallest exceeds it.
-    """
-    sizes = [c for c in cap.candidates if c <= budget]
-    for size in sorted(sizes, reverse=True):
-        chunk = min(size, left)
-        if batch == 0 or cap.step_s is None:
-            return chunk
-        if times.step((Chunk(chunk, prefix),), int(chunk == left), batch, context) <= cap.step_s:
-            return chunk
-    return None

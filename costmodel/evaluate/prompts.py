@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..step import StepTimes
-from ..work import Chunk
-from ..workload import Request
+from ..inputs.workload import Request
+from ..serving.step import StepTimes
+from ..serving.work import Chunk
 
 Weights = Sequence[float]
 

@@ -1,6 +1,6 @@
 """The reference evaluator: token by token, exact and slow.
 
-It interprets a :class:`~costmodel.strategies.Strategy` over a deployment, request by request and step by
+It interprets a :class:`~costmodel.serving.strategies.Strategy` over a deployment, request by request and step by
 step. Later evaluators must agree with it; they share nothing with it but step times.
 
 Order of events: everything that happens at one instant (steps that end, copies that end, arrivals) happens
@@ -13,14 +13,15 @@ import heapq
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..deployment import Deployment
 from ..errors import NoAnswerError
-from ..instance import InstanceKind
-from ..step import StepTimes
-from ..strategies import Role, RuleKind, Schedule, Strategy
-from ..workload import Request, Slo
+from ..inputs.workload import Request, Slo
+from ..serving.chunk_cap import Cap
+from ..serving.deployment import Deployment
+from ..serving.instance import InstanceKind
+from ..serving.step import StepTimes
+from ..serving.strategies import Role, RuleKind, Schedule, Strategy
 from .ideal import Ideal
-from .instances import Cap, Instance, Prompt, Sequence_
+from .instances import Instance, Prompt, Sequence_
 from .routing import Router
 from .timeline import PoolUse, Record, Run
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..deployment import Deployment
-from ..step import StepTimes
-from ..strategies import Role, Route, Rule, RuleKind, Strategy
-from ..work import Chunk
-from ..workload import Request, Slo
-from .instances import Cap, Instance, largest_chunk
+from ..inputs.workload import Request, Slo
+from ..serving.chunk_cap import Cap, largest_chunk
+from ..serving.deployment import Deployment
+from ..serving.step import StepTimes
+from ..serving.strategies import Role, Route, Rule, RuleKind, Strategy
+from ..serving.work import Chunk
+from .instances import Instance
 
 
 class Router:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..formulas import waiting
-from ..step import StepTimes
+from ..serving.step import StepTimes
 from .prompts import Moments, PromptTimes, Weights, moments
 
 

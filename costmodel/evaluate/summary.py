@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..workload import Slo
+from ..inputs.workload import Slo
 from .timeline import ACCOUNTS, Record, Run
 
 #: Two-sided 95 % quantile of Student's t with 7 degrees of freedom: eight batches of a run.

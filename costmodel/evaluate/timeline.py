@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..workload import Request
+from ..inputs.workload import Request
 
 #: Accounts of the ledger, in the order of a request's life; they add up to E2E - ideal.
 ACCOUNTS = ("queue", "admission", "load", "stretch", "link", "handover", "stalls", "gathering", "recompute")

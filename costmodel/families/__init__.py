@@ -8,8 +8,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
+from ..data import package_files
 from ..errors import InputError, nearest, unknown
-from ..model import Model
+from ..inputs.model import Model
 from .config import Config, shown
 from .deepseek import deepseek_v2, deepseek_v3
 from .llama import llama
@@ -18,6 +19,8 @@ from .mixtral import mixtral
 from .opt import opt
 from .qwen2 import qwen2, qwen2_moe
 from .qwen3 import qwen3, qwen3_moe
+
+MODELS = "costmodel._models"
 
 ADAPTERS: dict[str, Callable[[Config], Model]] = {
     "deepseek_v2": deepseek_v2,
@@ -65,9 +68,8 @@ def read_model(text: str) -> Model:
 @lru_cache(maxsize=1)
 def packaged_models() -> tuple[str, ...]:
     """Return the names of the packaged models, sorted."""
-    from importlib.resources import files
 
-    stored = [entry.name for entry in files("costmodel._models").iterdir() if entry.name.endswith(".json")]
+    stored = [entry.name for entry in package_files(MODELS).iterdir() if entry.name.endswith(".json")]
     return tuple(sorted((name[: -len(".json")].replace("--", "/", 1) for name in stored), key=str.lower))
 
 
@@ -111,10 +113,9 @@ def _packaged_name(text: str) -> str | None:
 
 
 def _read_packaged(name: str) -> Model:
-    from importlib.resources import files
 
     file_name = name.replace("/", "--", 1) + ".json"
-    content = files("costmodel._models").joinpath(file_name).read_bytes()
+    content = package_files(MODELS).joinpath(file_name).read_bytes()
     return parse_config(_parse_json(content, file_name), file_name, name)
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..model import Attention, Dense, Experts, FeedForward, Layer, Mixer, Model
-from ..parameters import block_scales
+from ..inputs.model import Attention, Dense, Experts, FeedForward, Layer, Mixer, Model
+from ..inputs.parameters import block_scales
 from .config import Config, shown
 from .stored import weight_format
 

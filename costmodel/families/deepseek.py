@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model import Dense, Experts, FeedForward, LatentAttention, Layer, Model
-from ..parameters import block_scales, layer_parameters
+from ..inputs.model import Dense, Experts, FeedForward, LatentAttention, Layer, Model
+from ..inputs.parameters import block_scales, layer_parameters
 from .common import Sizes, assemble, read_experts, read_sizes
 from .config import Config
 

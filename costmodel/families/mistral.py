@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model import Dense, Model
+from ..inputs.model import Dense, Model
 from .common import Sizes, assemble, layer_windows, read_attention, read_sizes, windowed
 from .config import Config
 

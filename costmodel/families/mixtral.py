@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model import Model
+from ..inputs.model import Model
 from .common import assemble, read_attention, read_experts, read_sizes, windowed
 from .config import Config
 from .mistral import every_layer

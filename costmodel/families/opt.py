@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model import Attention, Dense, Model
+from ..inputs.model import Attention, Dense, Model
 from .common import assemble, read_sizes
 from .config import Config
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model import Dense, Model
+from ..inputs.model import Dense, Model
 from .common import (
     assemble,
     read_attention,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..model import Dense, Model
+from ..inputs.model import Dense, Model
 from .common import (
     assemble,
     read_attention,

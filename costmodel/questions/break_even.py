@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..answer import About
-from ..breakeven import UNKNOWNS, Root, Values, closed_form, numeric_root
+from ..decision.breakeven import UNKNOWNS, Root, Values, closed_form, numeric_root
+from ..decision.operating import LONGEST, SHORTEST, operating_point, self_consistent
+from ..decision.provenance import sources as deployment_sources
 from ..errors import InputError
 from ..evaluate.reference import step_times
 from ..formulas.threshold import remote_advantage
-from ..handover import wire_replication
-from ..instance import InstanceKind
-from ..kv import kv_bytes
-from ..operating import LONGEST, SHORTEST, operating_point, self_consistent
-from ..provenance import sources as deployment_sources
+from ..inputs.workload import Workload
 from ..quantities import QUANTITIES
-from ..scenario import Scenario
-from ..step import StepTimes
-from ..workload import Workload
+from ..serving.handover import wire_replication
+from ..serving.instance import InstanceKind
+from ..serving.kv import kv_bytes
+from ..serving.scenario import Scenario
+from ..serving.step import StepTimes
 from .inputs import as_connector, as_link, as_model, kv_dtype_of, model_source
 
 SCHEMA = "costmodel.break-even/1"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..dtypes import cache_dtype, dtype_bytes
-from ..efficiency import Efficiency, stand_in
 from ..errors import InputError
 from ..families import read_model
-from ..hardware import Gpu, load_gpu
-from ..instance import InstanceKind, Parallelism, make_instance
-from ..link import Connector, Link, load_connector, load_link
-from ..model import Model
+from ..inputs.efficiency import Efficiency, stand_in
+from ..inputs.hardware import Gpu, load_gpu
+from ..inputs.link import Connector, Link, load_connector, load_link
+from ..inputs.model import Model
+from ..serving.instance import InstanceKind, Parallelism, make_instance
 
 
 def as_model(model: Model | str) -> Model:

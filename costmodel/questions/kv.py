@@ -7,11 +7,11 @@ from pathlib import Path
 
 from ..answer import About
 from ..dtypes import cache_dtype
-from ..efficiency import Efficiency
-from ..hardware import Gpu
-from ..kv import KvRow, kv_bytes
-from ..memory import kv_pool
-from ..model import LatentAttention, Model
+from ..inputs.efficiency import Efficiency
+from ..inputs.hardware import Gpu
+from ..inputs.model import LatentAttention, Model
+from ..serving.kv import KvRow, kv_bytes
+from ..serving.memory import kv_pool
 from .inputs import as_instance, as_model, check_whole, context_warnings, kv_dtype_of, model_source
 
 SCHEMA = "costmodel.kv/1"
@@ -36,7 +36,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class KvAnswer:
-    """KV bytes of one sequence (see :class:`costmodel.kv.KvBytes`), layers by kind, and what fits."""
+    """KV bytes of one sequence (see :class:`costmodel.serving.kv.KvBytes`), layers by kind, and what fits."""
 
     schema: str
     model: str

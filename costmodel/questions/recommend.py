@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..comparison import Options
+from ..decision.comparison import Options
+from ..decision.recommend import recommend
+from ..decision.results import Recommendation
 from ..errors import InputError
-from ..recommend import recommend
-from ..results import Recommendation
-from ..scenario import Scenario
-from ..strategies import Rule
-from ..workload import Workload
+from ..inputs.workload import Workload
+from ..serving.scenario import Scenario
+from ..serving.strategies import Rule
 
 #: What can be asked for, and the evaluator that answers.
 METHODS = {"auto": "reference", "replay": "reference", "closed": "closed"}

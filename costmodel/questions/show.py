@@ -8,14 +8,14 @@ from typing import Any
 
 from ..answer import About
 from ..dtypes import cache_dtype
-from ..efficiency import efficiency_for
 from ..errors import InputError, unknown
 from ..families import packaged_models, read_model
 from ..formulas import BOOK, formula_named
-from ..hardware import Gpu, gpu_names, load_gpu
-from ..kv import KvRow, allowed_tp, kv_bytes
-from ..link import Connector, Link, connector_names, link_names, load_connector, load_link
-from ..parameters import count_parameters
+from ..inputs.efficiency import efficiency_for
+from ..inputs.hardware import Gpu, gpu_names, load_gpu
+from ..inputs.link import Connector, Link, connector_names, link_names, load_connector, load_link
+from ..inputs.parameters import count_parameters
+from ..serving.kv import KvRow, allowed_tp, kv_bytes
 from .explain import FormulaEntry, formula_entry
 
 SCHEMA = "costmodel.show/1"
@@ -279,8 +279,8 @@ def _path(found: Link | Connector, kind: str, properties: dict[str, object]) -> 
 
 
 def _units(kind: str) -> Mapping[str, str]:
-    from ..hardware import SCHEMA as hardware
-    from ..link import CONNECTOR_SCHEMA, LINK_SCHEMA
+    from ..inputs.hardware import SCHEMA as hardware
+    from ..inputs.link import CONNECTOR_SCHEMA, LINK_SCHEMA
 
     return {"hardware": hardware, "link": LINK_SCHEMA, "connector": CONNECTOR_SCHEMA}[kind]
 

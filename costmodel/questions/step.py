@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..answer import About
-from ..efficiency import Efficiency
 from ..errors import InputError, unknown
 from ..formulas import chunking
-from ..hardware import Gpu
-from ..instance import InstanceKind
-from ..kv import bytes_per_gpu
-from ..model import Model
-from ..step import Operator, Step, StepTimes, analyse_step
-from ..work import Chunk, chunk_loads, token_loads
+from ..inputs.efficiency import Efficiency
+from ..inputs.hardware import Gpu
+from ..inputs.model import Model
+from ..serving.instance import InstanceKind
+from ..serving.kv import bytes_per_gpu
+from ..serving.step import Operator, Step, StepTimes, analyse_step
+from ..serving.work import Chunk, chunk_loads, token_loads
 from .inputs import as_instance, check_whole, context_warnings, model_source
 
 SCHEMA = "costmodel.step/1"

@@ -8,10 +8,10 @@ from pathlib import Path
 from ..answer import About
 from ..errors import InputError
 from ..formulas.transfer import handover_time
-from ..handover import Handover, KvEnd, analyse_transfer
-from ..kv import check_tp
-from ..link import Connector, Link
-from ..model import Model
+from ..inputs.link import Connector, Link
+from ..inputs.model import Model
+from ..serving.handover import Handover, KvEnd, analyse_transfer
+from ..serving.kv import check_tp
 from .inputs import as_connector, as_link, as_model, check_whole, context_warnings, kv_dtype_of, model_source
 
 SCHEMA = "costmodel.transfer/1"

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import InputError
-from ..trace import trace_workload
+from ..inputs.trace import trace_workload
+from ..inputs.workload import Arrivals, Lengths, Slo, Workload
 from ..units import format_si
-from ..workload import Arrivals, Lengths, Slo, Workload
 from ..workloads import load_workload, workload_names
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from ..results import Elasticity, Flip, Recommendation
+from ..decision.results import Elasticity, Flip, Recommendation
 from ..units import format_si
 from .page import Table
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..decision.results import Elasticity, Flip, Recommendation
 from ..formulas import BOOK
 from ..formulas.threshold import local_cost, remote_advantage, remote_cost
-from ..results import Elasticity, Flip, Recommendation
 from .flips import STATISTICS, amount, change, flips_at, sides, unknowns
 from .page import Block, Code, Heading, Page, Table, facts, shown, table
 from .screen import beside_table, margin, screen, terms, unstable, verdict, why

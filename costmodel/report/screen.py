@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from ..results import Recommendation, Split, StrategyResult
+from ..decision.results import Recommendation, Split, StrategyResult
 from ..units import format_si
 from .flips import beside, unknowns
 from .page import Table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from ..results import PoolResult, Recommendation, StrategyResult
-from ..strategies import Role
+from ..decision.results import PoolResult, Recommendation, StrategyResult
+from ..serving.strategies import Role
 from ..units import format_si
 from .page import Table
 

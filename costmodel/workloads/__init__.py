@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..data import Reader, load_toml, locate, resource_names
 from ..errors import InputError
-from ..workload import Arrivals, Lengths, Slo, Workload
+from ..inputs.workload import Arrivals, Lengths, Slo, Workload
 
 _PACKAGE, _FOLDER = "costmodel", "workloads"
 

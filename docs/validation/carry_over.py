@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from first_fit_points import Array, columns, rows
 
-from costmodel.efficiency import OperatorFit, load_efficiency
 from costmodel.formulas import chunking, operators, work
-from costmodel.hardware import Gpu, load_gpu
+from costmodel.inputs.efficiency import OperatorFit, load_efficiency
+from costmodel.inputs.hardware import Gpu, load_gpu
 
 TABLES = {"a100-sxm-80gb": "a100_sxm", "h100-sxm": "h100_sxm"}
 ATTENTION = ("num_heads", "num_key_value_heads", "head_dim", "latency_ms")

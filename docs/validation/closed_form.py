@@ -13,9 +13,9 @@ import sys
 from costmodel.evaluate.closed import ClosedForm
 from costmodel.evaluate.reference import evaluate, step_times
 from costmodel.evaluate.summary import mean, mean_ledger
-from costmodel.scenario import Scenario
-from costmodel.strategies import STRATEGIES, Rule, RuleKind, Strategy, deflected
-from costmodel.workload import Workload
+from costmodel.inputs.workload import Workload
+from costmodel.serving.scenario import Scenario
+from costmodel.serving.strategies import STRATEGIES, Rule, RuleKind, Strategy, deflected
 from costmodel.workloads import load_workload
 
 REQUESTS, SEEDS, LEVELS = 2000, (1, 2, 3), (0.3, 0.5, 0.7)

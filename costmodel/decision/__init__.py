@@ -1,0 +1,1 @@
+"""The main question: strategies side by side, bands, break-evens, and the verdict."""

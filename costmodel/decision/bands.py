@@ -1,0 +1,144 @@
+"""Bands: one factor per operator kind, shared by all strategies, perturbed by its held-out error.
+
+Each kind is moved by its error, the whole answer recomputed from closed-form means, and the kinds combined
+by root-sum-square of the logarithms: near utilisation 1 waits amplify, and errors common to two strategies
+cancel in their ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ..evaluate.closed import ClosedForm, Means
+from ..inputs.workload import Workload
+from ..serving.deployment import Deployment
+from ..serving.instance import InstanceKind
+from ..serving.step import StepTimes
+from ..serving.strategies import Strategy
+
+COPY = "kv_copy"
+#: Factor on the error of a fit that stands for another GPU. A100 and H100 fits of GEMM, prefill and decode
+#: attention, applied to each other's measurements, multiply the error by 1.3 to 4.1, by 2.0 in the geometric
+#: mean of the six (docs/validation/first_fit.md).
+BORROWED = 2.0
+
+Form = Callable[[float], ClosedForm]
+
+
+def errors(deployment: Deployment) -> dict[str, float]:
+    """Return the held-out error of each operator kind that the deployment uses, and of the copy."""
+    found: dict[str, float] = {}
+    for kind in {deployment.prefill, deployment.decode}:
+        for name, fit in kind.efficiency.operators.items():
+            error = fit.held_out_mape if fit.held_out_mape is not None else fit.fitted_mape
+            wider = BORROWED if kind.efficiency.borrowed_from or fit.borrowed else 1.0
+            if error is not None and name in used_kinds(kind):
+                found[name] = max(found.get(name, 0.0), error * wider)
+    copy = deployment.path.connector.held_out_mape
+    return found | ({COPY: copy} if copy else {})
+
+
+def used_kinds(kind: InstanceKind) -> set[str]:
+    """Return the operator kinds that steps of this instance kind run."""
+    from ..serving.step import step_loads
+    from ..serving.work import Chunk
+
+    return {load.kind for load in step_loads(kind, (Chunk(64, 0),), 1, 1, 64)}
+
+
+def perturbed(
+    deployment: Deployment, times: dict[InstanceKind, StepTimes]
+) -> list[tuple[Deployment, dict[InstanceKind, StepTimes]]]:
+    """Return deployment and step times with each operator kind, in turn, slower by its error."""
+    answers = []
+    for name, error in errors(deployment).items():
+        if name == COPY:
+            path = replace(deployment.path, time_factor=1 + error)
+            answers.append((replace(deployment, path=path), times))
+        else:
+            moved = {kind: t.with_factors({name: 1 + error}) for kind, t in times.items()}
+            answers.append((deployment, moved))
+    return answers
+
+
+def spread(nominal: float, moved: Sequence[float]) -> float:
+    """Return the factor of a band: best / factor .. best x factor, by root-sum-square of logarithms."""
+    return math.exp(math.sqrt(sum(math.log(value / nominal) ** 2 for value in moved)))
+
+
+class Bands:
+    """Closed forms of one comparison at nominal and at perturbed step times."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        workload: Workload,
+        times: dict[InstanceKind, StepTimes],
+        points: int = 16,
+    ) -> None:
+        self.workload, self.gpus = workload, deployment.gpus
+        self.kinds = ["", *errors(deployment)]
+        cases = [(deployment, times), *perturbed(deployment, times)]
+
+        def form(case: tuple[Deployment, dict[InstanceKind, StepTimes]]) -> Form:
+            return lambda rate: ClosedForm(case[0], workload.at_rate(rate), case[1], points)
+
+        self.forms = [form(case) for case in cases]
+        self.at_load = [make(workload.rate) for make in self.forms]
+        self._means: dict[Strategy, list[Means]] = {}
+
+    def means(self, strategy: Strategy) -> list[Means]:
+        """Means of a strategy at the given rate: nominal first, then perturbed."""
+        if strategy not in self._means:
+            self._means[strategy] = [form.means(strategy) for form in self.at_load]
+        return self._means[strategy]
+
+    def delays(self, strategy: Strategy) -> list[float] | None:
+        """Mean delays, nominal first; None where one of them has no closed form."""
+        values = [m.delay_s for m in self.means(strategy)]
+        return None if any(v is None or v <= 0 for v in values) else [v for v in values if v is not None]
+
+    def widest(self, values: Sequence[float]) -> str:
+        """Return the operator kind that moves a figure most; values as :meth:`delays` returns them."""
+        moves = {kind: abs(math.log(v / values[0])) for kind, v in zip(self.kinds[1:], values[1:])}
+        return max(moves, key=lambda kind: moves[kind])
+
+    def ttft_factor(self, strategy: Strategy) -> float | None:
+        """Factor of the band of TTFT, from its closed-form mean."""
+        values = [m.ttft_s for m in self.means(strategy)]
+        if any(v is None for v in values):
+            return None
+        known = [v for v in values if v is not None]
+        return spread(known[0], known[1:])
+
+    def rates(self, strategy: Strategy, goodput: float, binding: str | None) -> list[float] | None:
+        """Rates at which the binding mean keeps the level it has at the nominal goodput, nominal first.
+
+        The closed form knows no percentile: it carries the goodput of the exact evaluator over to moved step
+        times by holding the mean of what binds: TTFT, TPOT, or the utilisation of the busiest pool. None where
+        it has no means there.
+        """
+        if goodput <= 0 or self.workload.bursty:
+            return None
+        level = _level(self.forms[0](goodput).means(strategy), binding)
+        if level is None:
+            return None
+
+        def rate_at(form: Form) -> float:
+            low, high = goodput / 4, goodput * 4
+            for _ in range(12):
+                middle = math.sqrt(low * high)
+                value = _level(form(middle).means(strategy), binding)
+                low, high = (middle, high) if value is not None and value <= level else (low, middle)
+            return math.sqrt(low * high)
+
+        return [goodput, *(rate_at(form) for form in self.forms[1:])]
+
+
+def _level(means: Means, binding: str | None) -> float | None:
+    """Return the mean that binds; None beyond stability."""
+    if binding is None:
+        return means.utilisation
+    return means.ttft_s if binding == "ttft" else means.tpot_s

@@ -1,0 +1,239 @@
+"""Strategies side by side: each evaluated on the same requests, on the same GPUs, with one ideal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..evaluate import summary
+from ..evaluate.closed import Means
+from ..evaluate.ideal import Ideal
+from ..evaluate.reference import evaluate, step_times
+from ..evaluate.timeline import Run
+from ..inputs.workload import Request, Workload
+from ..serving.deployment import Deployment
+from ..serving.instance import InstanceKind
+from ..serving.step import StepTimes
+from ..serving.strategies import Role, Strategy
+from .bands import Bands, spread
+from .goodput import PROBE, Goodput, Search
+from .results import PoolResult, StrategyResult
+
+#: Requests evaluated at the given rate: a P95 with a confidence interval, in a second or two each.
+REQUESTS = 2000
+
+Progress = Callable[[str], None]
+
+
+def silent(message: str) -> None:
+    """Report no progress."""
+    del message
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to evaluate: ``method`` reference or closed, sizes of the samples, the seed, where progress goes."""
+
+    method: str = "reference"
+    requests: int = REQUESTS
+    probe: int = PROBE
+    seed: int = 1
+    progress: Progress = silent
+
+
+class Comparison:
+    """Evaluates strategies over one deployment and workload; step times, ideal and requests are shared."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        workload: Workload,
+        options: Options,
+        times: dict[InstanceKind, StepTimes] | None = None,
+    ) -> None:
+        self.deployment, self.workload, self.options = deployment, workload, options
+        self.times = times or step_times(deployment)
+        self.ideal = Ideal(list(self.times.values()))
+        self.bands = Bands(deployment, workload, self.times)
+        self._requests: list[Request] | None = None
+        self._runs: dict[Strategy, Run] = {}
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests at the given rate, drawn once."""
+        if self._requests is None:
+            self._requests = self.workload.sample(self.options.requests, self.options.seed)
+        return self._requests
+
+    def means(self, strategy: Strategy) -> Means:
+        """Closed-form means at nominal step times."""
+        return self.bands.means(strategy)[0]
+
+    def trial(self, strategy: Strategy, requests: Sequence[Request]) -> Run:
+        """Evaluate a strategy on other requests."""
+        return evaluate(strategy, self.deployment, requests, self.workload.slo, self.times, self.ideal)
+
+    def run(self, strategy: Strategy) -> Run:
+        """Evaluate a strategy request by request at the given rate, once."""
+        if strategy not in self._runs:
+            self.options.progress(f"{strategy.name}: {len(self.requests):,} requests")
+            self._runs[strategy] = self.trial(strategy, self.requests)
+        return self._runs[strategy]
+
+    def result(self, strategy: Strategy) -> StrategyResult:
+        """Return the figures of one strategy; none but stability where it is unstable."""
+        means = self.means(strategy)
+        blank = StrategyResult(
+            name=strategy.name,
+            stable=means.stable,
+            utilisation=means.utilisation,
+            pools=_pools(means, None),
+            method=self.options.method,
+            reason=means.reason,
+        )
+        if self.options.method == "closed":
+            return _closed_result(blank, means)
+        result = blank
+        if means.stable:
+            result = self._measured(blank, strategy, means)
+        return self._with_goodput(result, strategy)
+
+    def _measured(self, blank: StrategyResult, strategy: Strategy, means: Means) -> StrategyResult:
+        run = self.run(strategy)
+        done, first = run.finished, self.deployment.settings.first_token
+        stages = summary.p95_stages(done, first)
+        ledger = summary.mean_ledger(done)
+        delay, error = ledger["e2e_s"] - ledger["ideal_s"], summary.delay_error(done)
+        ttfts = sorted(r.ttft for r in done)
+        tpots = sorted(r.tpot for r in done if r.tpot is not None)
+        factor = self.bands.ttft_factor(strategy)
+        share = summary.attainment(run.records, self.workload.slo) if self.workload.slo.given else None
+        held = summary.mean([r.held_byte_s for r in done])
+        return replace(
+            blank,
+            pools=_pools(means, run),
+            reason=None,
+            requests=len(run.records),
+            finished=len(done),
+            local_share=sum(r.route == "local" for r in done) / len(done),
+            attainment=share,
+            good_requests_per_s=None if share is None else share * self.workload.rate,
+            mean_delay_s=delay,
+            mean_delay_sampling=None if error is None or delay <= 0 else error / delay,
+            ttft_mean_s=summary.mean(ttfts),
+            ttft_p50_s=summary.quantile(ttfts, 0.5),
+            ttft_p95_s=stages.ttft_s,
+            ttft_p95_low_s=None if factor is None else stages.ttft_s / factor,
+            ttft_p95_high_s=None if factor is None else stages.ttft_s * factor,
+            ttft_p95_ci_s=summary.p95_interval(done),
+            ttft_p99_s=summary.quantile(ttfts, 0.99),
+            ttft_p95_stages=stages.stages,
+            ttft_stage_p95_not_additive=summary.stage_percentiles(done, first),
+            stage_scale=stages.scale,
+            tpot_mean_s=summary.mean(tpots) if tpots else None,
+            tpot_p50_s=summary.quantile(tpots, 0.5) if tpots else None,
+            tpot_p99_s=summary.quantile(tpots, 0.99) if tpots else None,
+            ledger=ledger,
+            kv_held_byte_s=held,
+            kv_held_bytes=held * self.workload.rate,
+            kv_pool_bytes=_pool_bytes(self.deployment),
+            gpu_s=summary.gpu_seconds(run),
+            **_groups(ledger),
+        )
+
+    def goodput(self, strategy: Strategy) -> Goodput:
+        """Search the goodput of a strategy."""
+        options = self.options
+        search = Search(
+            strategy,
+            self.deployment,
+            self.workload,
+            self.times,
+            self.ideal,
+            options.seed,
+            options.progress,
+            options.probe,
+        )
+        return search.run()
+
+    def _with_goodput(self, result: StrategyResult, strategy: Strategy) -> StrategyResult:
+        if not self.workload.slo.given:
+            return replace(result, goodput_reason="no SLO is given")
+        found, gpus = self.goodput(strategy), self.deployment.gpus
+        rates = self.bands.rates(strategy, found.rate_per_s, found.binding)
+        noise = [rates[0] * (1 + (found.sampling or 0.0))] if rates else []
+        factor = None if rates is None else spread(rates[0], rates[1:] + noise)
+        best = found.rate_per_s / gpus
+        return replace(
+            result,
+            goodput_per_gpu_per_s=best,
+            goodput_low_per_gpu_per_s=None if factor is None else best / factor,
+            goodput_high_per_gpu_per_s=None if factor is None else best * factor,
+            goodput_binding=found.binding,
+            goodput_sampling=found.sampling,
+            goodput_reason=found.reason,
+        )
+
+
+def _pool_bytes(deployment: Deployment) -> float:
+    """KV memory of all GPUs."""
+    return sum(pool.pool_bytes * kind.gpus for kind, pool in deployment.pool(Role.SHARED))
+
+
+def _groups(ledger: dict[str, float]) -> dict[str, Any]:
+    return dict(summary.group(ledger))
+
+
+def _pools(means: Means, run: Run | None) -> tuple[PoolResult, ...]:
+    uses = {use.role: use for use in run.pools} if run else {}
+    rows = []
+    for load in means.loads:
+        use = uses.get(load.role)
+        rows.append(
+            PoolResult(
+                role=load.role,
+                instances=load.instances,
+                utilisation=load.utilisation,
+                missing_instances=load.missing_instances,
+                busy_share=use.busy_share if use else None,
+                mfu=use.mfu if use else None,
+                mbu=use.mbu if use else None,
+            )
+        )
+    return tuple(rows)
+
+
+def _closed_result(blank: StrategyResult, means: Means) -> StrategyResult:
+    none = "percentiles and goodput need an evaluation request by request: drop --method closed"
+    if means.accounts is None or means.delay_s is None:
+        return replace(blank, goodput_reason=none)
+    ledger = {f"{name}_s": value for name, value in means.accounts.items()}
+    ledger |= {"ideal_s": means.ideal_s, "e2e_s": means.ideal_s + means.delay_s}
+    return replace(
+        blank,
+        reason=none,
+        goodput_reason=none,
+        local_share=means.local_share,
+        mean_delay_s=means.delay_s,
+        ttft_mean_s=means.ttft_s,
+        tpot_mean_s=means.tpot_s,
+        ledger=ledger,
+        **_groups(ledger),
+    )
+
+
+def with_splitting(results: Sequence[StrategyResult], pooled: Sequence[str]) -> list[StrategyResult]:
+    """Fill ``splitting_s``: stranding and stretch beyond those of the better (less delayed) pooled strategy."""
+    stable = [r for r in results if r.name in pooled and r.mean_delay_s is not None]
+    if not stable:
+        reason = "no pooled strategy has a mean delay on these GPUs"
+        return [replace(r, splitting_reason=reason) for r in results]
+    better = min(stable, key=lambda r: r.mean_delay_s or 0.0)
+    base = _split_cost(better)
+    return [r if r.ledger is None else replace(r, splitting_s=_split_cost(r) - base) for r in results]
+
+
+def _split_cost(result: StrategyResult) -> float:
+    assert result.ledger is not None
+    return result.ledger["queue_s"] + result.ledger["admission_s"] + result.ledger["stretch_s"]

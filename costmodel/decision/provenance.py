@@ -1,0 +1,136 @@
+"""What an answer rests on: assumptions, sources of the constants used, what is not modelled, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..inputs.workload import Workload
+from ..serving.deployment import Deployment
+from ..serving.instance import InstanceKind
+from ..serving.memory import GIB
+from ..serving.strategies import Rule, RuleKind
+from ..units import format_si
+from .bands import BORROWED, errors
+from .results import StrategyResult
+from .verdict import same_as_split
+
+
+def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: str) -> tuple[str, ...]:
+    """Return one sentence for each assumption behind a comparison."""
+    settings, path = deployment.settings, deployment.path
+    cold = workload.cached_tokens == 0 and all(r.cached_tokens == 0 for r in workload.requests)
+    port = "" if path.link.per == "gpu" else f" {path.link.per}"
+    lines = [
+        "cold cache"
+        if cold
+        else "the cached prefix lies on both sides: only uncached tokens are computed and copied",
+        f"token 1 from {'the prefill side' if settings.first_token == 'prefill' else 'the decode side'}"
+        + (", which recomputes the last prompt token" if settings.first_token == "recompute" else ""),
+        f"{path.nics} x {path.link.title}{port} an instance, {path.overlap} copy by {path.connector.name} "
+        f"at {path.connector.bandwidth_share:.0%} of {format_si(path.bandwidth_bytes_per_s, 'byte/second')}",
+        "control time of a hand-over not stated: 0 s"
+        if path.control_s == 0
+        else (f"control {format_si(path.control_s, 'second')} a hand-over"),
+        f"token budget {settings.token_budget}, also for whole prompts that share a prefill step; "
+        f"at most {settings.max_seqs} sequences an instance",
+        "memory for prompt and output reserved at admission: no preemption",
+        f"{deployment.decode_pool.memory_share:.0%} of GPU memory used, "
+        f"{deployment.decode_pool.reserve_bytes / GIB:g} GiB of it outside weights and KV",
+        "prompts go to the instance with fewest prompt tokens pending, hand-overs to the one with least KV",
+        f"deflection by {rule.label}"
+        + (
+            ""
+            if rule.kind is RuleKind.THRESHOLD
+            else f", alpha {rule.alpha:g}, beta {rule.beta:g}, one deflected prefill a decode instance"
+        ),
+        f"threshold at {point}",
+        *(_efficiency(kind) for kind in dict.fromkeys((deployment.prefill, deployment.decode))),
+    ]
+    return tuple(lines)
+
+
+def _efficiency(kind: InstanceKind) -> str:
+    found = kind.efficiency
+    shown = sorted({f"{e:.0%}" for e in errors_of(kind).values()}, key=lambda s: int(s[:-1]))
+    borrowed = f" borrowed for {kind.gpu.name}, errors doubled" if found.borrowed_from else ""
+    return f"efficiencies {found.gpu}/{found.stack}{borrowed} (held-out error {shown[0]} to {shown[-1]} by operator)"
+
+
+def errors_of(kind: InstanceKind) -> dict[str, float]:
+    """Return the held-out error of each operator kind of an instance, doubled where the fit is borrowed."""
+    return {
+        name: (fit.held_out_mape or fit.fitted_mape or 0.0)
+        * (BORROWED if kind.efficiency.borrowed_from or fit.borrowed else 1.0)
+        for name, fit in kind.efficiency.operators.items()
+    }
+
+
+def sources(deployment: Deployment, workload: Workload) -> tuple[str, ...]:
+    """Return the source of every constant used, once each."""
+    lines = [f"model {deployment.decode.model.name}: {deployment.decode.model.source}"]
+    used = errors(deployment)
+    for kind in dict.fromkeys((deployment.prefill, deployment.decode)):
+        for key in (f"peak_{kind.weight_dtype}", "memory_bandwidth", "memory_visible", "memory", "sm_count"):
+            value = kind.gpu.values.get(key)
+            if value is not None:
+                lines.append(f"{kind.gpu.name} {key} {value.text}: {value.source}")
+        for name, fit in kind.efficiency.operators.items():
+            if name in used:
+                lines.append(f"{kind.efficiency.gpu} {name} fit: {fit.source}")
+    path = deployment.path
+    for owner, values in ((path.link.name, path.link.values), (path.connector.name, path.connector.values)):
+        lines += [f"{owner} {key} {value.text}: {value.source}" for key, value in values.items()]
+    lines.append(f"workload {workload.name}: {workload.chosen}")
+    return tuple(dict.fromkeys(lines))
+
+
+def not_modelled(deployment: Deployment) -> tuple[str, ...]:
+    """Return what the figures leave out."""
+    left = [
+        "CPU front end, tokenising and scheduling time",
+        "collectives and copies sharing a wire",
+        "speculative decoding",
+        "preemption and prefix-cache eviction",
+        "attention kernels that mix prefill and decode (their times are added)",
+    ]
+    if deployment.path.connector.per_descriptor_s is None:
+        left.append("cost of single descriptors (inside the connector's measured bandwidth)")
+    return tuple(left)
+
+
+def warnings(
+    deployment: Deployment, workload: Workload, results: Sequence[StrategyResult]
+) -> tuple[str, ...]:
+    """Return what a reader should know before trusting a figure."""
+    lines = _beyond_context(deployment, workload)
+    for result in results:
+        if same_as_split(result):
+            lines.append(
+                "deflected keeps no prompt local here: it is plain disaggregation and not ranked apart"
+            )
+        for pool in result.pools:
+            if pool.utilisation >= 1:
+                lines.append(
+                    f"{result.name}: the {pool.role} pool is offered {pool.utilisation:.2f} times its capacity, "
+                    f"{pool.missing_instances:.1f} instances are missing"
+                )
+            elif pool.utilisation > 0.9:
+                lines.append(
+                    f"{result.name}: the {pool.role} pool is {pool.utilisation:.0%} utilised; percentiles are noisy"
+                )
+    for kind in dict.fromkeys((deployment.prefill, deployment.decode)):
+        if kind.efficiency.borrowed_from:
+            lines.append(
+                f"{kind.gpu.name} has no fit of its own: {kind.efficiency.borrowed_from} stands for it"
+            )
+    return tuple(lines)
+
+
+def _beyond_context(deployment: Deployment, workload: Workload) -> list[str]:
+    longest = max(request.isl + request.output_tokens for request in workload.typical())
+    limit = deployment.decode.model.max_context
+    if limit is None:
+        return [f"{deployment.decode.model.name} states no context length: not checked"]
+    if longest <= limit:
+        return []
+    return [f"requests of up to {longest:,} tokens exceed the model's context of {limit:,}"]

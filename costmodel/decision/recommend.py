@@ -1,0 +1,185 @@
+"""The main question: is the copy cheaper than the interference it replaces, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..answer import About
+from ..evaluate import summary
+from ..inputs.workload import Workload
+from ..serving.deployment import Deployment
+from ..serving.strategies import CHUNKED, COLOCATED, DISAGGREGATED, Rule, RuleKind, Strategy, deflected
+from . import advice, alternatives
+from .breakeven import Values
+from .comparison import Comparison, Options, with_splitting
+from .flips import Landscape, local_flips
+from .leverage import elasticities
+from .operating import measured_load, operating_point, self_consistent, threshold
+from .provenance import assumptions, not_modelled, sources, warnings
+from .results import Flip, Recommendation
+from .verdict import judge
+
+SCHEMA = "costmodel.recommend/1"
+#: Requests on which the rules of the deflected strategy are compared before one is taken.
+_RULE_TRIAL = 600
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The router threshold in uncached tokens: prompts below it stay on the decode instance.
+
+    ``selfish`` compares one prompt's own times, ``system`` also those it delays; ``at_observed_load`` is the
+    system threshold at the load of plain disaggregation, ``self_consistent`` at the load it causes itself.
+    """
+
+    unit: str
+    selfish: float | None
+    system: float | None
+    at_observed_load: float | None
+    self_consistent: float | None
+    note: str
+
+
+def recommend(
+    deployment: Deployment,
+    workload: Workload,
+    options: Options | None = None,
+    *,
+    rule: Rule | None = None,
+) -> Recommendation:
+    """Compare the strategies on a deployment's GPUs and return the verdict with all it rests on.
+
+    Parameters
+    ----------
+    deployment: instances, wires and settings. workload: arrivals, lengths and SLOs.
+    options: ``method`` "reference" evaluates request by request, "closed" answers at once with means only.
+    rule: routing rule of the deflected strategy; by default the better of Kairos (transfer-aware) and the
+        system threshold on a short trial.
+
+    Raises NoAnswerError where a request cannot fit in any KV pool.
+    """
+    return _Question(deployment, workload, options or Options(), rule).answer()
+
+
+class _Question:
+    def __init__(
+        self, deployment: Deployment, workload: Workload, options: Options, rule: Rule | None
+    ) -> None:
+        self.deployment, self.workload, self.options = deployment, workload, options
+        self.compare = Comparison(deployment, workload, options)
+        self.times = self.compare.times
+        form = self.compare.bands.at_load[0]
+        self.point = operating_point(
+            deployment, workload, self.times, closed=form, overrides=self._measured_load()
+        )
+        self.thresholds = self._thresholds()
+        self.rule = rule or self._better_rule()
+        self.strategies: tuple[Strategy, ...] = (COLOCATED, CHUNKED, DISAGGREGATED, deflected(self.rule))
+
+    @property
+    def closed(self) -> bool:
+        return self.options.method == "closed"
+
+    def answer(self) -> Recommendation:
+        compare, deployment, workload = self.compare, self.deployment, self.workload
+        results = with_splitting([compare.result(s) for s in self.strategies], advice.POOLED)
+        verdict = judge(results, self.strategies, compare.bands)
+        best = next((s for s in self.strategies if s.name == verdict.best), None)
+        absorbed, share, reason = alternatives.deflectable(compare, self.point, self.rule)
+        self.options.progress("flips and elasticities")
+        return Recommendation(
+            schema=SCHEMA,
+            verdict=verdict.verdict,
+            action=advice.action(verdict, deployment, self.rule, results, self.strategies, compare.bands),
+            objective=verdict.objective,
+            margin=verdict.margin,
+            margin_low=verdict.margin_low,
+            margin_high=verdict.margin_high,
+            margin_reason=verdict.reason,
+            runner_up=verdict.runner_up,
+            model=deployment.decode.model.name,
+            hardware=_hardware(deployment),
+            topology=str(deployment.topology),
+            gpus=deployment.gpus,
+            link=f"{deployment.path.nics} x {deployment.path.link.name}",
+            workload=workload.name,
+            rate_per_s=workload.rate,
+            slo_ttft_s=workload.slo.ttft_s,
+            slo_tpot_s=workload.slo.tpot_s,
+            attainment_target=workload.slo.attainment,
+            method=self.options.method,
+            why=advice.why(results),
+            strategies=tuple(results),
+            splits=tuple(alternatives.splits(compare, best if best and not best.pooled else DISAGGREGATED)),
+            deflectable_tokens_per_s=absorbed,
+            deflectable_share=share,
+            deflectable_reason=reason,
+            break_even=self.thresholds,
+            flips=tuple(self._flips()),
+            elasticities=tuple(elasticities(compare, best)) if best else (),
+            settings=advice.settings(deployment, self.constant),
+            about=About(
+                assumptions(deployment, workload, self.rule, self.point.note),
+                sources(deployment, workload),
+                not_modelled(deployment),
+                warnings(deployment, workload, results),
+            ),
+        )
+
+    def _flips(self) -> list[Flip]:
+        landscape = Landscape(self.deployment, self.workload, self.times, self.strategies)
+        return [*landscape.all(), *local_flips(self.point)]
+
+    def _measured_load(self) -> Values | None:
+        """Wait and batch of plain disaggregation, request by request where that is the method."""
+        if self.closed or not self.compare.means(DISAGGREGATED).stable:
+            return None
+        return measured_load(self.compare.run(DISAGGREGATED), self.deployment, self.workload.rate)
+
+    # --- threshold and rule --------------------------------------------------------------------------
+
+    def _thresholds(self) -> Thresholds:
+        point = self.point
+        consistent, note = self_consistent(self.deployment, self.workload, self.times)
+        selfish = threshold(point.selfish()).value if point.observed else None
+        system = threshold(point.values).value if point.observed else None
+        return Thresholds(
+            "uncached tokens",
+            selfish,
+            system,
+            system,
+            consistent,
+            f"{point.note}; self-consistent: {note}",
+        )
+
+    @property
+    def constant(self) -> float | None:
+        """The constant to paste into a router: the self-consistent threshold, else the observed one."""
+        found = self.thresholds
+        return found.self_consistent if found.self_consistent is not None else found.at_observed_load
+
+    def _better_rule(self) -> Rule:
+        """Return the better of Kairos and the system threshold: on a short trial, or by closed-form delay."""
+        rules = [Rule(RuleKind.KAIROS)]
+        if self.constant is not None:
+            rules.append(Rule(RuleKind.THRESHOLD, threshold=round(self.constant)))
+        stable = [rule for rule in rules if self.compare.means(deflected(rule)).stable]
+        return max(stable, key=self._score) if len(stable) > 1 else (stable or rules)[0]
+
+    def _score(self, rule: Rule) -> tuple[float, float]:
+        """Attainment, then less delay; higher is better."""
+        strategy = deflected(rule)
+        if self.closed:
+            return 0.0, -(self.compare.means(strategy).delay_s or 0.0)
+        run = self.compare.trial(strategy, self.compare.requests[:_RULE_TRIAL])
+        slo = self.workload.slo
+        share = summary.attainment(run.records, slo) if slo.given else 0.0
+        return share, -summary.mean([record.delay for record in run.finished])
+
+
+def _hardware(deployment: Deployment) -> str:
+    prefill, decode = deployment.prefill, deployment.decode
+    if prefill is decode:
+        return f"{deployment.gpus} x {prefill.gpu.name}" + (f", TP{prefill.tp}" if prefill.tp > 1 else "")
+    topology = deployment.topology
+    return f"{topology.prefill} x {prefill.label()} + {topology.decode} x {decode.label()}"

@@ -1,0 +1,105 @@
+"""From figures to a verdict: which strategy, by what margin, how sure, and what to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..serving.strategies import DEFLECTED, Strategy
+from .bands import Bands, spread
+from .goodput import RESOLUTION
+from .results import StrategyResult
+
+TOO_CLOSE, NONE_STABLE = "too_close_to_call", "none_stable"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict, its objective, and the margin (at least 1) of the best over the second with its band."""
+
+    verdict: str
+    objective: str
+    best: str | None
+    runner_up: str | None
+    margin: float | None
+    margin_low: float | None
+    margin_high: float | None
+    reason: str | None
+
+
+def objective_of(results: Sequence[StrategyResult]) -> str:
+    """Goodput where at least one stable strategy has some, else mean delay."""
+    some = any(r.stable and r.goodput_per_gpu_per_s for r in results)
+    return "goodput_per_gpu" if some else "mean_delay"
+
+
+def judge(results: Sequence[StrategyResult], strategies: Sequence[Strategy], bands: Bands) -> Verdict:
+    """Rank the stable strategies and band the margin of the best over the second."""
+    objective = objective_of(results)
+    stable = [r for r in results if r.stable and _score(r, objective) is not None and not same_as_split(r)]
+    if not stable:
+        if any(r.stable for r in results):
+            reason = next(r.reason for r in results if r.stable) or "no objective can be computed"
+            return Verdict(TOO_CLOSE, objective, None, None, None, None, None, reason)
+        return Verdict(
+            NONE_STABLE, objective, None, None, None, None, None, "no strategy is stable at this rate"
+        )
+    ranked = sorted(stable, key=lambda r: _score(r, objective) or 0.0, reverse=objective == "goodput_per_gpu")
+    best = ranked[0]
+    if len(ranked) < 2:
+        reason = "only one strategy is stable at this rate"
+        return Verdict(best.name, objective, best.name, None, None, None, None, reason)
+    second = ranked[1]
+    top, next_best = _score(best, objective), _score(second, objective)
+    assert top is not None and next_best is not None
+    if min(top, next_best) <= 0:
+        reason = "the best delay is 0" if objective == "mean_delay" else "the second has no goodput"
+        return Verdict(best.name, objective, best.name, second.name, None, None, None, reason)
+    margin = top / next_best if objective == "goodput_per_gpu" else next_best / top
+    by_name = {s.name: s for s in strategies}
+    moved = _moved(by_name[best.name], by_name[second.name], best, second, objective, bands)
+    noise = [margin * (1 + error) for error in (_noise(best, objective), _noise(second, objective))]
+    low: float | None = None
+    high: float | None = None
+    why: str | None = None
+    if moved is None:
+        why = "no band: closed-form means do not exist for this load, and bands rest on them"
+    else:
+        factor = spread(margin, [margin * m for m in moved] + noise)
+        low, high = margin / factor, margin * factor
+    close = margin / spread(margin, noise) <= 1 if low is None else low <= 1
+    verdict = TOO_CLOSE if close else best.name
+    return Verdict(verdict, objective, best.name, second.name, margin, low, high, why)
+
+
+def same_as_split(result: StrategyResult) -> bool:
+    """Say whether a deflected strategy keeps no prompt local: then it is plain disaggregation, not a rival."""
+    return result.name == DEFLECTED.name and result.local_share == 0
+
+
+def _score(result: StrategyResult, objective: str) -> float | None:
+    return result.goodput_per_gpu_per_s if objective == "goodput_per_gpu" else result.mean_delay_s
+
+
+def _noise(result: StrategyResult, objective: str) -> float:
+    """Relative error of a score from the finite sample: its standard error, and the search's resolution."""
+    if objective == "mean_delay":
+        return result.mean_delay_sampling or 0.0
+    return math.hypot(result.goodput_sampling or 0.0, RESOLUTION - 1)
+
+
+def _moved(
+    best: Strategy, second: Strategy, a: StrategyResult, b: StrategyResult, objective: str, bands: Bands
+) -> list[float] | None:
+    """Return the ratio of the two at each moved step time over the nominal one; None without closed form."""
+    if objective == "mean_delay":
+        first, other = bands.delays(best), bands.delays(second)
+    else:
+        gpus = bands.gpus
+        first = bands.rates(best, (a.goodput_per_gpu_per_s or 0.0) * gpus, a.goodput_binding)
+        other = bands.rates(second, (b.goodput_per_gpu_per_s or 0.0) * gpus, b.goodput_binding)
+    if first is None or other is None:
+        return None
+    ratios = [x / y for x, y in zip(first, other)]
+    return [ratio / ratios[0] for ratio in ratios[1:]]

@@ -1,0 +1,1 @@
+"""What users bring: models, hardware, links, efficiencies, workloads and traces, validated once."""

@@ -1,0 +1,127 @@
+"""GPUs: peak and measured figures of one board, each with its source, packaged or from a user's file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..data import (
+    HARDWARE,
+    Reader,
+    Sourced,
+    is_path,
+    load_toml,
+    locate,
+    not_above,
+    resource_names,
+    sourced_values,
+    value_of,
+    whole_count,
+)
+from ..errors import InputError, unknown
+from ..units import Dimension
+
+FOLDER = "gpus"
+DTYPES = ("bf16", "fp16", "fp8", "int8", "tf32", "fp32")
+
+SCHEMA: dict[str, Dimension] = {
+    **{f"peak_{dtype}": "flop/second" for dtype in DTYPES},
+    "sustained_bf16": "flop/second",
+    "memory": "byte",
+    "memory_visible": "byte",
+    "l2_cache": "byte",
+    "memory_bandwidth": "byte/second",
+    "nvlink_bandwidth": "byte/second",
+    "pcie_bandwidth": "byte/second",
+    "sm_count": "1",
+    "tdp": "watt",
+}
+REQUIRED = ("memory", "memory_bandwidth", "peak_bf16", "sm_count")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One board. ``values`` holds what is known (SI), ``absent`` why the rest is not; bandwidths are one way.
+
+    ``efficiency`` names the file of measured efficiencies that stands for this board.
+    """
+
+    name: str
+    title: str
+    generation: str
+    efficiency: str
+    values: Mapping[str, Sourced] = field(hash=False)
+    absent: Mapping[str, str] = field(hash=False)
+
+    def get(self, key: str) -> float:
+        """Return a value in SI. Raises InputError for an absent one (with the reason) or an unknown key."""
+        if key not in SCHEMA:
+            raise InputError(unknown("GPU value", key, SCHEMA))
+        return value_of(self.name, self.values, self.absent, key)
+
+    def peak_flop_per_s(self, dtype: str) -> float:
+        """Return the dense peak rate for ``dtype``, in flop/second (operations for int8).
+
+        Raises InputError for a dtype without a peak, with the reason and the dtypes that have one.
+        """
+        if dtype not in DTYPES:
+            raise InputError(unknown("dtype", dtype, DTYPES))
+        try:
+            return self.get(f"peak_{dtype}")
+        except InputError as error:
+            known = ", ".join(d for d in DTYPES if f"peak_{d}" in self.values)
+            raise InputError(f"{error}; it has peaks for {known}") from None
+
+    @property
+    def memory_bytes_per_s(self) -> float:
+        """Peak bandwidth of the memory, in byte/second."""
+        return self.get("memory_bandwidth")
+
+    @property
+    def memory_kind(self) -> str:
+        """What :attr:`memory_bytes` is: what engines see ("visible") or what the board holds ("nominal")."""
+        return "visible" if "memory_visible" in self.values else "nominal"
+
+    @property
+    def memory_bytes(self) -> float:
+        """Memory in bytes: visible where known, else nominal (about 1 % more than engines see)."""
+        return self.get("memory_visible" if self.memory_kind == "visible" else "memory")
+
+    @property
+    def sm_count(self) -> int:
+        """Number of streaming multiprocessors."""
+        return int(self.get("sm_count"))
+
+
+def gpu_names() -> tuple[str, ...]:
+    """Return the names of the packaged GPUs."""
+    return resource_names(HARDWARE, FOLDER)
+
+
+def load_gpu(name_or_path: str | Path) -> Gpu:
+    """Return a packaged GPU, or that of a TOML file. Raises InputError with all problems of the file."""
+    source = locate(name_or_path, HARDWARE, FOLDER, "GPU")
+    reader = Reader(load_toml(source), str(source))
+    reader.keys(("name", "title", "generation", "efficiency", "values", "sources"), ("absent",))
+    values, absent = sourced_values(reader, SCHEMA, REQUIRED)
+    whole_count(reader, values, "sm_count")
+    not_above(reader, values, "memory_visible", "memory", "GPU memory is sold in binary units, so write GiB")
+    not_above(reader, values, "sustained_bf16", "peak_bf16", "sustained cannot exceed peak")
+    gpu = Gpu(
+        name=reader.text("name"),
+        title=reader.text("title"),
+        generation=reader.text("generation"),
+        efficiency=_beside(reader.text("efficiency"), name_or_path),
+        values=values,
+        absent=absent,
+    )
+    reader.close()
+    return gpu
+
+
+def _beside(efficiency: str, name_or_path: str | Path) -> str:
+    """Resolve the path of an efficiency file against the folder of the GPU file that names it."""
+    if not is_path(efficiency):
+        return efficiency
+    return str(Path(name_or_path).parent / efficiency)

@@ -1,0 +1,238 @@
+"""Workloads: how requests arrive, how long their prompts and outputs are, and which SLOs they carry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from random import Random
+from statistics import NormalDist
+from typing import NamedTuple
+
+from ..errors import InputError
+
+_NORMAL = NormalDist()
+
+
+class Request(NamedTuple):
+    """One request: arrival in seconds, cached and uncached prompt tokens, output tokens (1 or more)."""
+
+    arrival_s: float
+    uncached_tokens: int
+    cached_tokens: int
+    output_tokens: int
+
+    @property
+    def isl(self) -> int:
+        """All prompt tokens."""
+        return self.uncached_tokens + self.cached_tokens
+
+
+@cache
+def _pairing(points: int) -> tuple[int, int]:
+    """Return (stride, shift): quantile i meets quantile (i stride + shift) mod points of another length.
+
+    Of all such permutations, the one that correlates two log-normal lengths least.
+    """
+    scores = [math.exp(_NORMAL.inv_cdf((i + 0.5) / points)) for i in range(points)]
+    square = sum(scores) ** 2 / points
+
+    def covariance(pair: tuple[int, int]) -> float:
+        met = (scores[(i * pair[0] + pair[1]) % points] for i in range(points))
+        return abs(sum(a * b for a, b in zip(scores, met)) - square)
+
+    strides = [s for s in range(2, points - 1) if math.gcd(s, points) == 1] or [1]
+    return min(((stride, shift) for stride in strides for shift in range(points)), key=covariance)
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Log-normal lengths: median and standard deviation of the logarithm, truncated to ``low`` .. ``high``.
+
+    ``sigma`` 0 is a fixed length.
+    """
+
+    median: float
+    sigma: float
+    low: int = 1
+    high: int = 32768
+
+    def __post_init__(self) -> None:
+        if not (self.sigma >= 0 and math.isfinite(self.sigma)):
+            raise InputError(f"sigma cannot be {self.sigma:g}")
+        if not 1 <= self.low <= self.median <= self.high:
+            raise InputError(
+                f"lengths need 1 <= low <= median <= high, not {self.low}, {self.median:g}, {self.high}"
+            )
+
+    def _whole(self, z: float) -> int:
+        return max(1, round(self.median * math.exp(self.sigma * z)))
+
+    def quantile(self, share: float) -> int:
+        """Length below which ``share`` of the lengths lie, truncated to low .. high."""
+        if self.sigma == 0:
+            return max(1, round(self.median))
+        lower = _NORMAL.cdf(math.log(self.low / self.median) / self.sigma)
+        upper = _NORMAL.cdf(math.log(self.high / self.median) / self.sigma)
+        z = _NORMAL.inv_cdf(min(max(lower + share * (upper - lower), 1e-12), 1 - 1e-12))
+        return min(max(self._whole(z), self.low), self.high)
+
+    def draw(self, random: Random) -> int:
+        """Draw one length."""
+        return self.quantile(random.random())
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """A stationary stream: ``rate`` requests/s with gaps of coefficient of variation ``cv``.
+
+    ``cv`` 1 is Poisson; otherwise gaps are gamma. ``on_share`` below 1 makes it bursty: all arrivals fall
+    into on-periods of mean ``on_period_s``, which cover that share of the time (an interrupted stream).
+    """
+
+    rate: float
+    cv: float = 1.0
+    on_share: float = 1.0
+    on_period_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (self.rate > 0 and math.isfinite(self.rate)):
+            raise InputError(f"the rate must be positive, not {self.rate:g} requests/s")
+        if not (self.cv >= 0 and math.isfinite(self.cv)):
+            raise InputError(f"the coefficient of variation cannot be {self.cv:g}")
+        if not 0 < self.on_share <= 1:
+            raise InputError(f"on_share must lie in (0, 1], not {self.on_share:g}")
+        if self.on_share < 1 and self.on_period_s <= 0:
+            raise InputError("a bursty stream needs on_period, the mean length of a burst in seconds")
+
+    @property
+    def bursty(self) -> bool:
+        """True where the rate itself varies, so that the gaps' variation does not describe the load."""
+        return self.on_share < 1
+
+    def _gap(self, random: Random, mean: float) -> float:
+        if self.cv == 0:
+            return mean
+        if self.cv == 1:
+            return random.expovariate(1 / mean)
+        shape = 1 / self.cv**2
+        return random.gammavariate(shape, mean / shape)
+
+    def times(self, random: Random) -> Iterator[float]:
+        """Yield arrival times without end."""
+        periods = Random(random.random()) if self.bursty else random  # the same bursts at every rate
+        clock, left = 0.0, periods.expovariate(1 / self.on_period_s) if self.bursty else math.inf
+        mean = self.on_share / self.rate
+        while True:
+            gap = self._gap(random, mean)
+            while gap > left:
+                off = self.on_period_s * (1 - self.on_share) / self.on_share
+                clock += left + periods.expovariate(1 / off)
+                gap -= left
+                left = periods.expovariate(1 / self.on_period_s)
+            clock += gap
+            left -= gap
+            yield clock
+
+
+@dataclass(frozen=True)
+class Slo:
+    """Objectives: TTFT and TPOT in seconds (None: not asked for) and the share of requests to meet both."""
+
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    attainment: float = 0.9
+
+    def __post_init__(self) -> None:
+        for name, value in (("TTFT", self.ttft_s), ("TPOT", self.tpot_s)):
+            if value is not None and not value > 0:
+                raise InputError(f"the {name} SLO must be positive, not {value:g} s")
+        if not 0 < self.attainment < 1:
+            raise InputError(f"--attainment must lie between 0 and 1, not {self.attainment:g}")
+
+    @property
+    def given(self) -> bool:
+        """True where at least one SLO is set."""
+        return self.ttft_s is not None or self.tpot_s is not None
+
+    def met(self, ttft_s: float, tpot_s: float | None) -> bool:
+        """True when a request with this TTFT and TPOT (None: one output token) meets every SLO."""
+        if self.ttft_s is not None and ttft_s > self.ttft_s:
+            return False
+        return self.tpot_s is None or tpot_s is None or tpot_s <= self.tpot_s
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A named workload: arrivals, lengths, SLOs, and how it was chosen.
+
+    ``requests`` is a recorded sample (a trace) that stands in place of the distributions when given;
+    its arrivals are then scaled so that their mean rate is that of ``arrivals``.
+    """
+
+    name: str
+    arrivals: Arrivals
+    uncached: Lengths | None
+    cached_tokens: int
+    output: Lengths | None
+    slo: Slo
+    chosen: str
+    requests: tuple[Request, ...] = ()
+    bursty_trace: bool = False
+
+    @property
+    def rate(self) -> float:
+        """Mean arrival rate, requests/s."""
+        return self.arrivals.rate
+
+    @property
+    def bursty(self) -> bool:
+        """True where a closed form must refuse: the load varies over time."""
+        return self.arrivals.bursty or self.bursty_trace
+
+    def at_rate(self, rate: float) -> Workload:
+        """Return the same workload at another rate."""
+        return replace(self, arrivals=replace(self.arrivals, rate=rate))
+
+    def sample(self, count: int, seed: int) -> list[Request]:
+        """Return ``count`` requests.
+
+        The seed fixes lengths, gaps and bursts; another rate only rescales the gaps (of a trace: all time).
+        """
+        if self.requests:
+            return self._replayed(count)
+        assert self.uncached is not None and self.output is not None
+        lengths, gaps = Random(f"lengths {seed}"), Random(f"gaps {seed}")
+        times = self.arrivals.times(gaps)
+        return [
+            Request(next(times), self.uncached.draw(lengths), self.cached_tokens, self.output.draw(lengths))
+            for _ in range(count)
+        ]
+
+    def _replayed(self, count: int) -> list[Request]:
+        picked = self.requests[:count]
+        span = self.requests[-1].arrival_s - self.requests[0].arrival_s
+        own_rate = (len(self.requests) - 1) / span if span > 0 else self.rate
+        scale, start = own_rate / self.rate, picked[0].arrival_s
+        return [r._replace(arrival_s=(r.arrival_s - start) * scale) for r in picked]
+
+    def typical(self, points: int = 24) -> list[Request]:
+        """Return requests that represent the lengths: stratified quantiles, or an even pick of a trace.
+
+        Prompt and output lengths of a distribution are independent: see ``_pairing``.
+        """
+        if self.requests:
+            step = max(1, len(self.requests) // (points * 8))
+            return list(self.requests[::step])
+        assert self.uncached is not None and self.output is not None
+        stride, shift = _pairing(points)
+        return [
+            Request(
+                0.0,
+                self.uncached.quantile((i + 0.5) / points),
+                self.cached_tokens,
+                self.output.quantile(((i * stride + shift) % points + 0.5) / points),
+            )
+            for i in range(points)
+        ]

@@ -1,0 +1,1 @@
+"""How a model is served: the work and time of steps, memory, hand-overs, strategies, deployments."""

@@ -1,0 +1,190 @@
+"""The copy of a prompt's KV cache from a prefill to a decode instance: bytes, descriptors, time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from ..errors import InputError
+from ..formulas import kv as kv_formulas
+from ..formulas import transfer
+from ..inputs.link import Connector, Link
+from ..inputs.model import Attention, Model
+from .kv import kv_bytes
+
+OVERLAPS = ("serial", "layerwise")
+
+
+def wire_replication(model: Model, ranks: int) -> float:
+    """Return how often each KV byte crosses a wire between ends of up to ``ranks`` tensor-parallel GPUs."""
+    heads = [mixer.kv_heads for mixer, _ in model.mixers if isinstance(mixer, Attention)]
+    return max([1.0, *(float(kv_formulas.kv_replication(count, ranks)) for count in heads)])
+
+
+class HoldsKv(Protocol):
+    """What a copy needs to know of the instance at its end; every ``InstanceKind`` is one."""
+
+    @property
+    def model(self) -> Model:
+        """The model whose KV is copied."""
+
+    @property
+    def tp(self) -> int:
+        """Tensor-parallel degree."""
+
+    @property
+    def kv_dtype(self) -> str:
+        """Dtype of the cache."""
+
+
+@dataclass(frozen=True)
+class KvEnd:
+    """An end of a copy without hardware: enough for its bytes and its time on the wire."""
+
+    model: Model
+    tp: int
+    kv_dtype: str
+
+
+@dataclass(frozen=True)
+class Handover:
+    """A path for KV: what is sent, over which ports, by which connector, overlapped or not.
+
+    ``source`` and ``target`` are its ends (instance kinds, or :class:`KvEnd` where no GPU matters); ``nics``
+    the ports of one instance.
+    ``control_s`` is the control time of a hand-over (0 when not stated: the report says so);
+    ``time_factor`` moves the whole copy, for bands.
+    """
+
+    source: HoldsKv
+    target: HoldsKv
+    link: Link
+    connector: Connector
+    nics: int = 1
+    overlap: str = "serial"
+    control_s: float = 0.0
+    bandwidth_override: float | None = None
+    time_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.nics < 1:
+            raise InputError(f"--nics must be at least 1, not {self.nics}")
+        if self.overlap not in OVERLAPS:
+            raise InputError(f"--overlap must be one of {', '.join(OVERLAPS)}, not {self.overlap!r}")
+        if self.source.kv_dtype != self.target.kv_dtype:
+            raise InputError(
+                f"KV is copied as it is stored: prefill keeps {self.source.kv_dtype}, "
+                f"decode {self.target.kv_dtype}; pass one --kv-dtype"
+            )
+
+    @cached_property
+    def replication(self) -> float:
+        """How often each KV byte crosses the wire: once, or once per replica of a KV head.
+
+        A latent (MLA) is the same on every rank: one copy is sent and shared inside the instance.
+        """
+        return wire_replication(self.target.model, max(self.target.tp, self.source.tp))
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float:
+        """Peak bandwidth of all ports together, one direction."""
+        if self.bandwidth_override is not None:
+            return self.bandwidth_override
+        return float(transfer.link_bandwidth(self.nics, self.link.bandwidth_bytes_per_s))
+
+    @property
+    def latency_s(self) -> float:
+        """Fixed latency of a copy: of the connector, which includes the wire's, or at least the wire's."""
+        return max(self.connector.latency_s, self.link.latency_s or 0.0)
+
+    def blocks(self, tokens: int) -> float:
+        """KV blocks that hold ``tokens``, by the connector's rule."""
+        rule = {"ceil": kv_formulas.blocks_ceil, "floor_plus_one": kv_formulas.blocks_plus_one}
+        return float(rule[self.connector.block_rule](tokens, self.connector.block_tokens))
+
+    def payload_bytes(self, tokens: int) -> float:
+        """Unique KV bytes of ``tokens``, in whole blocks."""
+        stored = int(self.blocks(tokens) * self.connector.block_tokens)
+        return kv_bytes(self.source.model, stored, self.source.kv_dtype, 1).kv_bytes
+
+    def wire_bytes(self, tokens: int) -> float:
+        """Bytes that cross the wire: the payload times its replication."""
+        return float(transfer.wire_bytes(self.payload_bytes(tokens), self.replication))
+
+    def descriptors(self, tokens: int) -> float:
+        """Separate regions of the copy: blocks x layers x (K and V, or one latent) x ranks."""
+        count = 0.0
+        for mixer, layers in self.source.model.mixers:
+            regions = 2.0 if isinstance(mixer, Attention) else 1.0
+            ranks = self.source.tp if isinstance(mixer, Attention) else 1
+            count += float(transfer.descriptors(self.blocks(tokens), layers, regions * ranks))
+        return count
+
+    def wire_s(self, tokens: int) -> float:
+        """Time of the copy alone on a free link."""
+        per_descriptor = self.connector.per_descriptor_s or 0.0
+        return self.time_factor * float(
+            transfer.wire_time(
+                self.wire_bytes(tokens),
+                self.bandwidth_bytes_per_s,
+                self.latency_s,
+                per_descriptor,
+                self.descriptors(tokens),
+                self.connector.bandwidth_share,
+            )
+        )
+
+    def bound_s(self, tokens: int) -> float:
+        """Wire bytes of exactly these tokens over peak bandwidth: no copy is faster."""
+        exact = kv_bytes(self.source.model, tokens, self.source.kv_dtype, 1).kv_bytes
+        return float(transfer.transfer_bound(exact, self.bandwidth_bytes_per_s))
+
+    def exposed_s(self, tokens: int, prefill_s: float = 0.0) -> float:
+        """Part of the copy that outlasts the prefill: all of it (serial), or what layers do not hide."""
+        wire = self.wire_s(tokens)
+        if self.overlap == "serial":
+            return wire
+        return float(transfer.exposed_layerwise(wire, prefill_s, self.source.model.layer_count))
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What `costmodel transfer` answers."""
+
+    tokens: int
+    blocks: float
+    payload_bytes: float
+    wire_bytes: float
+    replication: float
+    descriptors: float
+    wire_s: float
+    bound_s: float
+    exposed_s: float
+    effective_bytes_per_s: float
+    bandwidth_bytes_per_s: float
+    intensity: float
+
+
+def analyse_transfer(path: Handover, tokens: int, prefill_s: float = 0.0) -> Transfer:
+    """Return the copy of ``tokens``; ``prefill_s`` matters only for layer-wise overlap.
+
+    Raises InputError for fewer than 1 token.
+    """
+    if tokens < 1:
+        raise InputError(f"--tokens must be at least 1, not {tokens}")
+    wire = path.wire_s(tokens)
+    return Transfer(
+        tokens=tokens,
+        blocks=path.blocks(tokens),
+        payload_bytes=path.payload_bytes(tokens),
+        wire_bytes=path.wire_bytes(tokens),
+        replication=path.replication,
+        descriptors=path.descriptors(tokens),
+        wire_s=wire,
+        bound_s=path.bound_s(tokens),
+        exposed_s=path.exposed_s(tokens, prefill_s),
+        effective_bytes_per_s=path.wire_bytes(tokens) / wire,
+        bandwidth_bytes_per_s=path.bandwidth_bytes_per_s,
+        intensity=0.0,
+    )

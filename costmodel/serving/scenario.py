@@ -1,0 +1,75 @@
+"""From names to a deployment: what the commands and the library take, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..families import read_model
+from ..inputs.efficiency import Efficiency, stand_in
+from ..inputs.hardware import load_gpu
+from ..inputs.link import load_connector, load_link
+from ..inputs.model import Model
+from .deployment import Deployment, Settings, parse_topology
+from .handover import Handover
+from .instance import InstanceKind, Parallelism, make_instance
+from .memory import MEMORY_SHARE, RESERVE_BYTES, kv_pool
+
+#: The connector whose copies are measured over the widest range of sizes.
+CONNECTOR = "mooncake-vllm"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Names and settings of a comparison; :meth:`deployment` resolves them.
+
+    ``prefill_*`` and ``decode_*`` override what both pools share. ``efficiency`` replaces the packaged
+    operator fits of both GPUs.
+    """
+
+    model: str | Model
+    hardware: str
+    topology: str = "2P2D"
+    link: str = "ib-hdr"
+    connector: str = CONNECTOR
+    nics: int = 1
+    tp: int = 1
+    prefill_tp: int | None = None
+    decode_tp: int | None = None
+    prefill_hardware: str | None = None
+    decode_hardware: str | None = None
+    dtype: str | None = None
+    kv_dtype: str | None = None
+    overlap: str = "serial"
+    control_s: float | None = None
+    memory_share: float = MEMORY_SHARE
+    reserve_bytes: float = RESERVE_BYTES
+    settings: Settings = field(default_factory=Settings)
+    efficiency: Efficiency | str | Path | None = None
+
+    def deployment(self) -> Deployment:
+        """Return the deployment. Raises InputError for bad names or values, NoAnswerError where nothing fits."""
+        topology = parse_topology(self.topology)
+        model = read_model(self.model) if isinstance(self.model, str) else self.model
+        prefill = self._kind(model, self.prefill_hardware, self.prefill_tp)
+        same = (self.prefill_hardware, self.prefill_tp or self.tp) == (
+            self.decode_hardware,
+            self.decode_tp or self.tp,
+        )
+        decode = prefill if same else self._kind(model, self.decode_hardware, self.decode_tp)
+        connector = load_connector(self.connector)
+        control = self.control_s if self.control_s is not None else (connector.control_s or 0.0)
+        path = Handover(
+            prefill, decode, load_link(self.link), connector, self.nics, self.overlap, control_s=control
+        )
+        pools = [
+            kv_pool(kind, memory_share=self.memory_share, reserve_bytes=self.reserve_bytes)
+            for kind in (prefill, decode)
+        ]
+        return Deployment(topology, prefill, decode, pools[0], pools[1], path, self.settings)
+
+    def _kind(self, model: Model, hardware: str | None, tp: int | None) -> InstanceKind:
+        gpu = load_gpu(hardware or self.hardware)
+        fits = None if self.efficiency is None else stand_in(self.efficiency, gpu)
+        layout = Parallelism(tp=tp or self.tp)
+        return make_instance(model, gpu, layout, dtype=self.dtype, kv_dtype=self.kv_dtype, efficiency=fits)

@@ -1,0 +1,346 @@
+"""Time of a step, operator by operator: the loads of :mod:`costmodel.serving.work` under the fitted efficiencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..errors import InputError
+from ..formulas import operators as forms
+from ..formulas import roofline
+from ..inputs.efficiency import OperatorFit
+from .bound import Bound, step_bound
+from .instance import InstanceKind
+from .work import Chunk, Load, chunk_loads, decode_loads, head_loads, token_loads
+
+Factors = dict[str, float]
+ByKind = tuple[tuple[str, float], ...]
+
+#: Operator kinds that run at the peak of the weights' dtype; all others run at that of the activations'.
+EIGHT_BIT = ("gemm_fp8", "moe_fp8")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of a step, all its runs together. Times in seconds, on one GPU."""
+
+    name: str
+    kind: str
+    count: float
+    flop: float
+    bytes: float
+    intensity: float
+    limit: str
+    time_s: float
+    bound_s: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step: its time, a band from the operators' held-out errors, its physical bound and its operators."""
+
+    time_s: float
+    low_s: float
+    high_s: float
+    bound_s: float
+    flop: float
+    bytes: float
+    mfu: float
+    mbu: float
+    operators: tuple[Operator, ...]
+
+
+def fit_of(kind: InstanceKind, operator: str) -> OperatorFit:
+    """Return the fit of an operator kind. Raises InputError when the efficiency file has none."""
+    try:
+        return kind.efficiency.operators[operator]
+    except KeyError:
+        known = ", ".join(sorted(kind.efficiency.operators))
+        why = f", which {kind.weight_dtype} weights need: pass --dtype bf16" if operator in EIGHT_BIT else ""
+        raise InputError(
+            f"the efficiency file of {kind.efficiency.gpu} has no fit for {operator!r}{why} (it has: {known})"
+        ) from None
+
+
+def _peak(kind: InstanceKind, load: Load) -> float:
+    return kind.product_peak if load.kind in EIGHT_BIT else kind.activation_peak
+
+
+def load_time(kind: InstanceKind, load: Load) -> float:
+    """Return the time of one run of an operator by the form its fit names, in seconds."""
+    fit = fit_of(kind, load.kind)
+    p = fit.parameters
+    memory = kind.memory_peak
+    peak = _peak(kind, load)
+    if fit.form == "tile_roofline":
+        return float(
+            forms.tile_roofline_time(
+                load.flop,
+                load.bytes_moved,
+                load.fill,
+                peak,
+                memory,
+                p["compute_share"],
+                p["bandwidth_share"],
+                p["latency"],
+            )
+        )
+    if fit.form == "additive":
+        return float(
+            forms.additive_time(
+                load.flop * load.fill,
+                load.bytes_moved,
+                peak,
+                memory,
+                p["compute_share"],
+                p["bandwidth_share"],
+                p["latency"],
+            )
+        )
+    if fit.form == "streaming":
+        return float(forms.streaming_time(load.bytes_moved, memory, p["bandwidth_share"], p["latency"]))
+    if fit.form == "decode_attention":
+        return float(
+            forms.decode_attention_time(
+                load.flop,
+                load.bytes_moved,
+                peak,
+                memory,
+                p["bandwidth_share"],
+                p["latency"],
+                p["per_sequence_head"],
+                load.batch,
+                load.kv_heads,
+            )
+        )
+    if fit.form == "latent_decode":
+        return float(
+            forms.latent_decode_time(
+                load.flop,
+                load.bytes_moved,
+                peak,
+                memory,
+                p["compute_share"],
+                p["bandwidth_share"],
+                p["latency"],
+                p["per_sequence"],
+                load.batch,
+            )
+        )
+    if fit.form == "all_reduce":
+        return float(
+            forms.all_reduce_time(
+                load.bytes_moved,
+                kind.tp,
+                kind.gpu.get("nvlink_bandwidth"),
+                p["bandwidth_share"],
+                p["latency"],
+                p["half_size"],
+            )
+        )
+    raise InputError(f"unknown form {fit.form!r} for operator {load.kind!r}")
+
+
+def _load_bound(kind: InstanceKind, load: Load) -> float:
+    if load.kind == "all_reduce":
+        return float(forms.all_reduce_bound(load.bytes_moved, kind.tp, kind.gpu.get("nvlink_bandwidth")))
+    peak = _peak(kind, load)
+    return float(roofline.roofline_time(load.flop, load.bytes_moved, peak, kind.memory_peak))
+
+
+def _operator(kind: InstanceKind, load: Load) -> Operator:
+    peak = _peak(kind, load)
+    intensity = load.flop / load.bytes_moved
+    ridge = roofline.ridge_point(peak, kind.memory_peak)
+    bound, time = _load_bound(kind, load), load_time(kind, load)
+    if load.kind == "all_reduce":
+        limit = "link"
+    else:
+        limit = "compute" if intensity > ridge else "memory"
+    if fit_of(kind, load.kind).parameters["latency"] > time / 2:
+        limit = "latency"
+    return Operator(
+        load.name,
+        load.kind,
+        load.runs,
+        load.flop * load.runs,
+        load.bytes_moved * load.runs,
+        intensity,
+        limit,
+        time * load.runs,
+        bound * load.runs,
+    )
+
+
+class StepTimes:
+    """Step times of one instance kind, fast enough for evaluators: what all tokens share is cached.
+
+    ``factors`` multiplies the time of each operator kind (1 where absent): the shared errors that bands
+    perturb. Views with other factors share the caches (:meth:`with_factors`).
+    """
+
+    def __init__(
+        self, kind: InstanceKind, factors: Factors | None = None, base: StepTimes | None = None
+    ) -> None:
+        self.kind = kind
+        self.factors = factors or {}
+        self._shared: dict[int, ByKind] = base._shared if base else {}
+        self._shared_heads: dict[int, ByKind] = base._shared_heads if base else {}
+        self._shared_chunks: dict[Chunk, ByKind] = base._shared_chunks if base else {}
+        self._tokens: dict[tuple[int, int], float] = {}
+        self._alone: dict[tuple[int, int], float] = {}
+        self._bytes: dict[tuple[int, int], float] = {}
+
+    def with_factors(self, factors: Factors) -> StepTimes:
+        """Return the same step times with other factors."""
+        return StepTimes(self.kind, factors, self)
+
+    def _by_kind(self, tokens: int) -> ByKind:
+        found = self._shared.get(tokens)
+        if found is None:
+            found = self._shared[tokens] = self._sum(token_loads(self.kind, tokens, 0))
+        return found
+
+    def _head_by_kind(self, logits: int) -> ByKind:
+        found = self._shared_heads.get(logits)
+        if found is None:
+            found = self._shared_heads[logits] = self._sum(head_loads(self.kind, logits) if logits else [])
+        return found
+
+    def _sum(self, loads: Iterable[Load]) -> ByKind:
+        times: dict[str, float] = {}
+        for load in loads:
+            times[load.kind] = times.get(load.kind, 0.0) + load.runs * load_time(self.kind, load)
+        return tuple(times.items())
+
+    def token_time(self, tokens: int, logits: int) -> float:
+        """Time of everything but attention for a step of ``tokens`` with ``logits`` sampled rows."""
+        key = (tokens, logits)
+        found = self._tokens.get(key)
+        if found is None:
+            factors = self.factors
+            parts = self._by_kind(tokens) + self._head_by_kind(logits)
+            found = sum(t * factors.get(kind, 1.0) for kind, t in parts)
+            self._tokens[key] = found
+        return found
+
+    def _attention(self, loads: Iterable[Load]) -> float:
+        factors, kind = self.factors, self.kind
+        return sum(ld.runs * load_time(kind, ld) * factors.get(ld.kind, 1.0) for ld in loads)
+
+    def decode(self, batch: int, context: float) -> float:
+        """Time of a step of ``batch`` decodes over ``context`` cached tokens in all."""
+        return self.token_time(batch, batch) + self._attention(decode_loads(self.kind, batch, context))
+
+    def token_smooth(self, tokens: float, logits: float) -> float:
+        """``token_time`` at a mean number of tokens, for closed forms.
+
+        Straight between whole numbers, and above 64 tokens between 32 points an octave: few are computed.
+        """
+        rows = max(1, round(logits))
+        stride = 1 if tokens < 64 else 1 << (int(tokens).bit_length() - 6)
+        low = int(tokens) // stride * stride
+        part = (tokens - low) / stride
+        below = self.token_time(low, rows) if low else 0.0
+        return below if part == 0 else below + part * (self.token_time(low + stride, rows) - below)
+
+    def decode_attention_smooth(self, batch: float, context: float) -> float:
+        """Attention of a mean batch of decodes; below one decode, that share of one."""
+        if batch < 1:
+            return 0.0 if batch <= 0 else batch * self._attention(decode_loads(self.kind, 1, context / batch))
+        return self._attention(decode_loads(self.kind, batch, context))
+
+    def decode_smooth(self, batch: float, context: float) -> float:
+        """``decode`` for a mean batch."""
+        return self.token_smooth(batch, batch) + self.decode_attention_smooth(batch, context)
+
+    def chunk_time(self, chunk: Chunk) -> float:
+        """Attention of one chunk over its prefix and itself."""
+        found = self._shared_chunks.get(chunk)
+        if found is None:
+            found = self._shared_chunks[chunk] = self._sum(chunk_loads(self.kind, chunk))
+        factors = self.factors
+        return sum(t * factors.get(kind, 1.0) for kind, t in found)
+
+    def step(self, chunks: Sequence[Chunk], last: int, batch: int, context: float) -> float:
+        """Time of a step of chunks, ``last`` of which end their prompt, and ``batch`` decodes."""
+        tokens = batch + sum(chunk.tokens for chunk in chunks)
+        time = self.token_time(tokens, batch + last)
+        for chunk in chunks:
+            time += self.chunk_time(chunk)
+        if batch:
+            time += self._attention(decode_loads(self.kind, batch, context))
+        return time
+
+    def token_bytes(self, tokens: int, logits: int) -> float:
+        """HBM bytes of everything but attention for a step of ``tokens`` with ``logits`` sampled rows."""
+        key = (tokens, logits)
+        found = self._bytes.get(key)
+        if found is None:
+            found = sum(load.runs * load.bytes_moved for load in token_loads(self.kind, tokens, logits))
+            self._bytes[key] = found
+        return found
+
+    def cached_bytes(self, batch: float, context: float) -> float:
+        """Cached bytes that decodes over ``context`` tokens in all read, on one GPU."""
+        reads, rest = decode_loads(self.kind, batch, context), decode_loads(self.kind, batch, 0.0)
+        return sum(a.runs * (a.bytes_moved - b.bytes_moved) for a, b in zip(reads, rest))
+
+    def prefill(self, tokens: int, prefix: int = 0) -> float:
+        """Time of one prompt alone: ``tokens`` uncached over ``prefix`` cached, in one step."""
+        key = (tokens, prefix)
+        found = self._alone.get(key)
+        if found is None:
+            found = self._alone[key] = self.step((Chunk(tokens, prefix),), 1, 0, 0.0)
+        return found
+
+
+def step_loads(
+    kind: InstanceKind, chunks: Sequence[Chunk], last: int, batch: int, context: float
+) -> list[Load]:
+    """Return every load of a step of chunks (``last`` of which end their prompt) and decodes."""
+    loads = token_loads(kind, batch + sum(c.tokens for c in chunks), batch + last)
+    for chunk in chunks:
+        loads += chunk_loads(kind, chunk)
+    if batch:
+        loads += decode_loads(kind, batch, context)
+    return loads
+
+
+def analyse_step(
+    kind: InstanceKind,
+    chunks: Sequence[Chunk] = (),
+    *,
+    last: int | None = None,
+    batch: int = 0,
+    context: float = 0.0,
+) -> Step:
+    """Analyse a step operator by operator.
+
+    Parameters
+    ----------
+    chunks: prompt chunks of the step; ``last`` of them end their prompt (default: all) and need logits.
+    batch, context: running decodes and the cached tokens they read in all.
+
+    The band multiplies each operator kind's time by 1 plus or minus its held-out error, one kind at a
+    time, and combines the kinds by root-sum-square.
+    """
+    ending = len(chunks) if last is None else last
+    operators = tuple(_operator(kind, load) for load in step_loads(kind, chunks, ending, batch, context))
+    time = sum(op.time_s for op in operators)
+    bound: Bound = step_bound(kind, chunks, ending, batch, context)
+    by_kind: dict[str, float] = {}
+    for op in operators:
+        by_kind[op.kind] = by_kind.get(op.kind, 0.0) + op.time_s
+    spread = sum((t * fit_of(kind, name).held_out_mape) ** 2 for name, t in by_kind.items()) ** 0.5
+    return Step(
+        time_s=time,
+        low_s=max(time - spread, bound.time_s),
+        high_s=time + spread,
+        bound_s=bound.time_s,
+        flop=bound.flop,
+        bytes=bound.bytes_moved,
+        mfu=bound.compute_s / time,
+        mbu=bound.memory_s / time,
+        operators=operators,
+    )
