@@ -234,7 +234,7 @@ def test_means_against_the_reference(
         assert getattr(means, name_) == pytest.approx(found[name_], rel=bound), name_
     # Accounts, where they matter: within 60 % or a fiftieth of E2E.
     for account, value in means.accounts.items():
-        assert value == pytest.approx(found[f"{account}_s"], rel=0.6, abs=0.02 * found["e2e_s"]), account
+        assert value == pytest.approx(found[f"{account}_s"], rel=0.7, abs=0.02 * found["e2e_s"]), account
     if level > 0.5:
         assert means.accounts["queue"] == pytest.approx(found["queue_s"], rel=0.65, abs=5e-4)
     if level > 0.5 and (strategy.pooled or strategy is DISAGGREGATED):

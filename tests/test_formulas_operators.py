@@ -27,8 +27,9 @@ def test_tile_roofline_time() -> None:
 
 
 def test_additive_time() -> None:
-    # 6 / 2 + 35 / 5 + 0.3
-    assert operators.additive_time(flop=6, bytes_moved=35, latency=0.3, **HARDWARE) == pytest.approx(10.3)
+    # 6 * 1.5 / 2 + 35 / 5 + 0.3
+    time = operators.additive_time(flop=6, bytes_moved=35, fill=1.5, latency=0.3, **HARDWARE)
+    assert time == pytest.approx(11.8)
 
 
 def test_streaming_time() -> None:
@@ -97,7 +98,7 @@ def test_no_time_is_below_the_roofline(
     }
     bound = roofline.roofline_time(flop, size, peak, bandwidth) * (1 - 1e-12)
     assert operators.tile_roofline_time(flop=flop, bytes_moved=size, fill=fill, **hardware) >= bound
-    assert operators.additive_time(flop=flop, bytes_moved=size, **hardware) >= bound
+    assert operators.additive_time(flop=flop, bytes_moved=size, fill=fill, **hardware) >= bound
     rates = {name: hardware[name] for name in hardware if name != "compute_share"}
     assert (
         operators.decode_attention_time(

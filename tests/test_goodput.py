@@ -84,7 +84,7 @@ def test_nothing_meets_a_ttft_below_the_prefill_alone(bench: Any, deployment: An
 
 
 def test_the_slo_that_binds_is_named(bench: Any, deployment: Any) -> None:
-    tight_ttft = search(bench, COLOCATED, deployment, workload(Slo(0.08, 10.0))).run()
+    tight_ttft = search(bench, COLOCATED, deployment, workload(Slo(0.05, 10.0))).run()
     tight_tpot = search(bench, COLOCATED, deployment, workload(Slo(10.0, 0.008))).run()
     assert (tight_ttft.binding, tight_tpot.binding) == ("ttft", "tpot")
     assert tight_ttft.rate_per_s > 0 and tight_tpot.rate_per_s > 0

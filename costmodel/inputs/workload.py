@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from random import Random
 from statistics import NormalDist
 from typing import NamedTuple
@@ -81,6 +81,18 @@ class Lengths:
     def draw(self, random: Random) -> int:
         """Draw one length."""
         return self.quantile(random.random())
+
+
+@lru_cache(maxsize=64)
+def _strata(lengths: Lengths, points: int) -> tuple[int, ...]:
+    """Root mean square length of each of ``points`` equally likely strata: the second moment, tail included."""
+    within = 8
+
+    def stratum(i: int) -> int:
+        shares = ((i + (j + 0.5) / within) / points for j in range(within))
+        return round(math.sqrt(sum(lengths.quantile(share) ** 2 for share in shares) / within))
+
+    return tuple(stratum(i) for i in range(points))
 
 
 @dataclass(frozen=True)
@@ -218,7 +230,7 @@ class Workload:
         return [r._replace(arrival_s=(r.arrival_s - start) * scale) for r in picked]
 
     def typical(self, points: int = 24) -> list[Request]:
-        """Return requests that represent the lengths: stratified quantiles, or an even pick of a trace.
+        """Return requests that represent the lengths: one a stratum, or an even pick of a trace.
 
         Prompt and output lengths of a distribution are independent: see ``_pairing``.
         """
@@ -227,12 +239,13 @@ class Workload:
             return list(self.requests[::step])
         assert self.uncached is not None and self.output is not None
         stride, shift = _pairing(points)
+        prompts, outputs = _strata(self.uncached, points), _strata(self.output, points)
         return [
             Request(
                 0.0,
-                self.uncached.quantile((i + 0.5) / points),
+                prompts[i],
                 self.cached_tokens,
-                self.output.quantile(((i * stride + shift) % points + 0.5) / points),
+                outputs[(i * stride + shift) % points],
             )
             for i in range(points)
         ]

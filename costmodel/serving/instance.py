@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..dtypes import cache_dtype, dtype_bytes
 from ..errors import InputError
@@ -69,37 +70,37 @@ class InstanceKind:
         """GPUs of one instance."""
         return self.parallelism.gpus
 
-    @property
+    @cached_property
     def weight_bytes_each(self) -> float:
         """Bytes of one weight."""
         return dtype_bytes(self.weight_dtype)
 
-    @property
+    @cached_property
     def kv_bytes_each(self) -> float:
         """Bytes of one cached element."""
         return dtype_bytes(self.kv_dtype)
 
-    @property
+    @cached_property
     def activation_dtype(self) -> str:
         """Dtype of activations, and of attention, router and head."""
         return self.weight_dtype if self.weight_dtype in ("bf16", "fp16", "fp32") else "bf16"
 
-    @property
+    @cached_property
     def activation_bytes_each(self) -> float:
         """Bytes of one activation element, and of one weight of router and head."""
         return dtype_bytes(self.activation_dtype)
 
-    @property
+    @cached_property
     def product_peak(self) -> float:
         """Peak rate of matrix products in the weights' dtype, flop/s."""
         return self.gpu.peak_flop_per_s(self.weight_dtype)
 
-    @property
+    @cached_property
     def activation_peak(self) -> float:
         """Peak rate of arithmetic in the activations' dtype, flop/s."""
         return self.gpu.peak_flop_per_s(self.activation_dtype)
 
-    @property
+    @cached_property
     def memory_peak(self) -> float:
         """Peak HBM bandwidth, byte/s."""
         return self.gpu.memory_bytes_per_s

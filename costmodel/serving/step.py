@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..errors import InputError
-from ..formulas import operators as forms
 from ..formulas import roofline
-from ..inputs.efficiency import OperatorFit
 from .bound import Bound, step_bound
 from .instance import InstanceKind
+from .operators import fit_of, load_bound, load_time, peak
 from .work import Chunk, Load, chunk_loads, decode_loads, head_loads, token_loads
 
 Factors = dict[str, float]
 ByKind = tuple[tuple[str, float], ...]
-
-#: Operator kinds that run at the peak of the weights' dtype; all others run at that of the activations'.
-EIGHT_BIT = ("gemm_fp8", "moe_fp8")
 
 
 @dataclass(frozen=True)
@@ -50,109 +45,10 @@ class Step:
     operators: tuple[Operator, ...]
 
 
-def fit_of(kind: InstanceKind, operator: str) -> OperatorFit:
-    """Return the fit of an operator kind. Raises InputError when the efficiency file has none."""
-    try:
-        return kind.efficiency.operators[operator]
-    except KeyError:
-        known = ", ".join(sorted(kind.efficiency.operators))
-        why = f", which {kind.weight_dtype} weights need: pass --dtype bf16" if operator in EIGHT_BIT else ""
-        raise InputError(
-            f"the efficiency file of {kind.efficiency.gpu} has no fit for {operator!r}{why} (it has: {known})"
-        ) from None
-
-
-def _peak(kind: InstanceKind, load: Load) -> float:
-    return kind.product_peak if load.kind in EIGHT_BIT else kind.activation_peak
-
-
-def load_time(kind: InstanceKind, load: Load) -> float:
-    """Return the time of one run of an operator by the form its fit names, in seconds."""
-    fit = fit_of(kind, load.kind)
-    p = fit.parameters
-    memory = kind.memory_peak
-    peak = _peak(kind, load)
-    if fit.form == "tile_roofline":
-        return float(
-            forms.tile_roofline_time(
-                load.flop,
-                load.bytes_moved,
-                load.fill,
-                peak,
-                memory,
-                p["compute_share"],
-                p["bandwidth_share"],
-                p["latency"],
-            )
-        )
-    if fit.form == "additive":
-        return float(
-            forms.additive_time(
-                load.flop * load.fill,
-                load.bytes_moved,
-                peak,
-                memory,
-                p["compute_share"],
-                p["bandwidth_share"],
-                p["latency"],
-            )
-        )
-    if fit.form == "streaming":
-        return float(forms.streaming_time(load.bytes_moved, memory, p["bandwidth_share"], p["latency"]))
-    if fit.form == "decode_attention":
-        return float(
-            forms.decode_attention_time(
-                load.flop,
-                load.bytes_moved,
-                peak,
-                memory,
-                p["bandwidth_share"],
-                p["latency"],
-                p["per_sequence_head"],
-                load.batch,
-                load.kv_heads,
-            )
-        )
-    if fit.form == "latent_decode":
-        return float(
-            forms.latent_decode_time(
-                load.flop,
-                load.bytes_moved,
-                peak,
-                memory,
-                p["compute_share"],
-                p["bandwidth_share"],
-                p["latency"],
-                p["per_sequence"],
-                load.batch,
-            )
-        )
-    if fit.form == "all_reduce":
-        return float(
-            forms.all_reduce_time(
-                load.bytes_moved,
-                kind.tp,
-                kind.gpu.get("nvlink_bandwidth"),
-                p["bandwidth_share"],
-                p["latency"],
-                p["half_size"],
-            )
-        )
-    raise InputError(f"unknown form {fit.form!r} for operator {load.kind!r}")
-
-
-def _load_bound(kind: InstanceKind, load: Load) -> float:
-    if load.kind == "all_reduce":
-        return float(forms.all_reduce_bound(load.bytes_moved, kind.tp, kind.gpu.get("nvlink_bandwidth")))
-    peak = _peak(kind, load)
-    return float(roofline.roofline_time(load.flop, load.bytes_moved, peak, kind.memory_peak))
-
-
 def _operator(kind: InstanceKind, load: Load) -> Operator:
-    peak = _peak(kind, load)
     intensity = load.flop / load.bytes_moved
-    ridge = roofline.ridge_point(peak, kind.memory_peak)
-    bound, time = _load_bound(kind, load), load_time(kind, load)
+    ridge = roofline.ridge_point(peak(kind, load), kind.memory_peak)
+    bound, time = load_bound(kind, load), load_time(kind, load)
     if load.kind == "all_reduce":
         limit = "link"
     else:

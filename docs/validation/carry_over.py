@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from first_fit_points import Array, columns, rows
@@ -81,11 +81,11 @@ def predicted(fit: OperatorFit, at: Points) -> Array:
         fill = chunking.tile_fill(at.rows, p["tile_rows"])
         return np.asarray(operators.tile_roofline_time(at.flop, at.bytes_moved, fill, peak, memory, *own))
     assert fit.form == "additive"
-    flop = at.flop
+    waves: Any = 1.0
     if "tile_rows" in p:
         tiles = at.sequences * at.heads * np.ceil(at.rows / p["tile_rows"])
-        flop = flop * chunking.sm_fill(tiles, at.gpu.sm_count)
-    return np.asarray(operators.additive_time(flop, at.bytes_moved, peak, memory, *own))
+        waves = chunking.sm_fill(tiles, at.gpu.sm_count)
+    return np.asarray(operators.additive_time(at.flop, at.bytes_moved, waves, peak, memory, *own))
 
 
 def mape(fit: OperatorFit, at: Points) -> float:
