@@ -45,6 +45,8 @@ class Router:
         decode = self.pools[Role.DECODE]
         if rule.kind is RuleKind.THRESHOLD:
             return _least_pending(decode) if request.uncached_tokens < rule.threshold else None
+        if rule.kind is RuleKind.KAIROS_PRINTED:  # its estimates know of no cached prefix
+            request = request._replace(uncached_tokens=request.isl, cached_tokens=0)
         remote = self._remote_ttft(rule, request)
         limit = rule.alpha * remote
         if self.slo.ttft_s is not None:

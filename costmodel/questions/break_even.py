@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -297,7 +298,10 @@ def _agree(form: float | None, root: float | None) -> bool:
 
 
 def _less(value: float | None, base: float | None) -> float | None:
-    return None if value is None or base is None else value - base
+    """Return the difference; 0 where it is rounding."""
+    if value is None or base is None:
+        return None
+    return 0.0 if math.isclose(value, base, rel_tol=1e-9) else value - base
 
 
 def _why_not(smooth: Root | None, solve: str) -> str | None:
