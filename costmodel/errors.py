@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_QUOTED = 60
+
 
 class CostmodelError(Exception):
     """Base of every error raised on purpose by this package."""
@@ -31,6 +33,15 @@ class NoAnswerError(CostmodelError):
     """The question is well posed but has no answer (exit code 1): nothing fits, nothing is stable."""
 
 
+class DoesNotFitError(NoAnswerError):
+    """The weights leave no memory for KV: an answer where it was asked what fits, else a slip of the user."""
+
+
+def shorten(text: str) -> str:
+    """Return ``text`` as messages quote it: its start, where it is longer than a line holds."""
+    return text if len(text) <= _QUOTED else text[: _QUOTED - 3] + "..."
+
+
 def nearest(text: str, known: Iterable[str]) -> str | None:
     """Return the known name closest to ``text``, or None when nothing is close."""
     names = list(known)
@@ -45,4 +56,4 @@ def unknown(kind: str, text: str, known: Iterable[str], *, remedy: str | None = 
     match = nearest(text, names)
     hint = f"; did you mean {match!r}?" if match else ""
     cure = f" {remedy}" if remedy else ""
-    return f"unknown {kind} {text!r}{hint}{cure}"
+    return f"unknown {kind} {shorten(text)!r}{hint}{cure}"

@@ -11,7 +11,7 @@ import re
 from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
-from .errors import InputError
+from .errors import InputError, shorten
 
 Dimension = Literal["byte", "byte/second", "flop/second", "second", "1", "1/second", "watt", "token"]
 
@@ -63,6 +63,7 @@ _MEANS: dict[Dimension, tuple[str, str]] = {
     "token": ("a number of tokens", "2048"),
 }
 
+_LONGEST = 60
 _NUMBER = re.compile(
     r"(?P<sign>-?)(?P<mantissa>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE](?P<exponent>[+-]?[0-9]{1,3})(?![0-9]))?"
     r"(?P<gap>\s*)(?P<unit>.*)",
@@ -88,16 +89,49 @@ def parse(text: str, dimension: Dimension, what: str, *, positive: bool = False)
     return _parse(text, dimension, what, positive, spaced=True, bare=dimension in ("1", "token"))
 
 
-def parse_option(text: str, dimension: Dimension, option: str, *, positive: bool = False) -> float:
+#: What an option may say at most, in SI: beyond any system, and far from where floats overflow.
+_MOST: dict[Dimension, float] = {"byte": 1e18, "byte/second": 1e18, "flop/second": 1e24}
+_MOST_ELSE, _LEAST = 1e9, 1e-12
+
+
+def parse_option(
+    text: str,
+    dimension: Dimension,
+    option: str,
+    *,
+    positive: bool = False,
+    signed: bool = False,
+    most: float | None = None,
+) -> float:
     """Return the value of a command-line option in SI: as :func:`parse`, but the space may be left out.
 
-    A bare number is taken as SI for times, rates, tokens and shares. Raises InputError naming ``option``.
+    A bare number is taken as SI for times, rates, tokens and shares. ``signed`` accepts negative values,
+    ``most`` replaces the dimension's upper limit. Raises InputError naming ``option``.
     """
     bare = dimension in ("second", "1/second", "token", "1")
-    return _parse(text.strip(), dimension, option, positive, spaced=False, bare=bare)
+    found = _parse(text.strip(), dimension, option, positive, spaced=False, bare=bare, signed=signed)
+    limit = _MOST.get(dimension, _MOST_ELSE) if most is None else most
+    if abs(found) > limit:
+        raise InputError(
+            f"{option}: {shorten(text.strip())!r} is too large; at most {format_si(limit, dimension)}"
+        )
+    if 0 < abs(found) < _LEAST:
+        raise InputError(f"{option}: {shorten(text.strip())!r} is too small to mean anything")
+    return found
 
 
-def _parse(text: str, dimension: Dimension, what: str, positive: bool, *, spaced: bool, bare: bool) -> float:
+def _parse(
+    text: str,
+    dimension: Dimension,
+    what: str,
+    positive: bool,
+    *,
+    spaced: bool,
+    bare: bool,
+    signed: bool = False,
+) -> float:
+    if len(text) > _LONGEST:
+        raise InputError(f"{what}: {shorten(text)!r} is too long; expected {_expected(dimension)}")
     found = _NUMBER.fullmatch(text)
     if found is None:
         raise InputError(f"{what}: {_no_number(text, dimension)}")
@@ -113,6 +147,8 @@ def _parse(text: str, dimension: Dimension, what: str, positive: bool, *, spaced
     value = float(f"{found['mantissa']}e{int(found['exponent'] or 0) + unit.exponent}") * unit.multiplier
     if not math.isfinite(value):
         raise InputError(f"{what}: {text!r} is too large to be finite")
+    if found["sign"] and signed:
+        return -value
     if found["sign"]:
         raise InputError(f"{what}: {text!r} is negative; expected {_expected(dimension)}")
     if positive and value == 0:

@@ -33,7 +33,8 @@ def constant(tokens: float) -> Rule:
 def own_thresholds(compare: Comparison) -> Iterator[tuple[str, Rule]]:
     """This project's thresholds: selfish and system at the measured load, and the self-consistent one."""
     deployment, workload, times = compare.deployment, compare.workload, compare.times
-    load = measured_load(compare.run(DISAGGREGATED), deployment, workload.rate)
+    run = compare.run(DISAGGREGATED)
+    load = measured_load(run, compare.counted(run), deployment, workload.rate)
     point = operating_point(deployment, workload, times, overrides=load)
     candidates = {
         "selfish": threshold(point.selfish()).value,

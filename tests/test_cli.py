@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,20 @@ import pytest
 from click.testing import CliRunner, Result
 
 from costmodel.cli import COMMANDS, main
+from costmodel.evaluate.timeline import ACCOUNTS
 from costmodel.formulas import BOOK
 from costmodel.formulas.chunking import chunk_kv_reread
+from costmodel.inputs.workload import Slo
+from costmodel.quantities import TERMS
 from costmodel.questions.step import ask_step
 from costmodel.report.render import FORMATS, to_json
+from costmodel.report.strategies import GROUPS
+from costmodel.workloads import load_workload, workload_names
 
 LITE, A100, H100 = "deepseek-ai/DeepSeek-V2-Lite", "a100-sxm-80gb", "h100-sxm"
 ABOUT = {"schema", "assumptions", "sources", "not_modelled", "warnings"}
 PACKAGED = Path(__file__).parent.parent / "hardware"
+EXAMPLE = Path(__file__).parent.parent / "examples" / "workload.toml"
 
 QUESTIONS: dict[str, tuple[list[str], set[str]]] = {
     # what is asked, and keys of the contract in its answer
@@ -63,6 +71,7 @@ QUESTIONS: dict[str, tuple[list[str], set[str]]] = {
     "formulas": (["show", "formulas"], {"entries"}),
     "formula": (["show", "formulas", "transfer_bound"], {"unit", "parameters"}),
     "explain": (["explain", "transfer_bound"], {"latex", "unit", "parameters", "description"}),
+    "term": (["explain", "MBU"], {"name", "unit", "symbol", "meaning"}),
     "terms": (["explain", "--terms"], {"terms", "quantities"}),
 }  # fmt: skip
 
@@ -182,6 +191,46 @@ def test_the_book_is_a_page_with_every_formula() -> None:
     assert r"\frac{S}{\mathrm{BW}}" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "name", "unit"),
+    [
+        (["ttft"], "TTFT", "second"),
+        (["token", "budget"], "token budget", "token"),
+        (["token-budget"], "token budget", "token"),
+        (["slo_attainment"], "SLO attainment", "1"),
+        (["chunk"], "chunk", "token"),  # the term, not the parameter of that name
+        (["piggyback"], "piggyback", "1"),  # a parameter
+    ],
+)
+def test_explain_knows_terms_and_parameters(words: list[str], name: str, unit: str) -> None:
+    found = asked("explain", *words)
+    assert (found["name"], found["unit"]) == (name, unit) and found["meaning"]
+    assert found["meaning"] in run("explain", *words).stdout
+
+
+def test_every_account_of_the_ledger_has_a_term_in_seconds() -> None:
+    accounts = {key.removesuffix("_s") for key in (*ACCOUNTS, "ideal_s", *(key for _, key in GROUPS))}
+    assert len(accounts) >= 14 and accounts | {"splitting"} <= TERMS.keys()
+    assert {TERMS[account][0] for account in accounts | {"splitting"}} == {"second"}
+
+
+def test_a_workload_is_shown_as_the_file_that_says_the_same(tmp_path: Path) -> None:
+    for name in (*workload_names(), str(EXAMPLE)):
+        text = run("show", "workloads", name).stdout
+        lines = [line[4:] for line in text.splitlines() if line.startswith("    ")]
+        copy = tmp_path / "copy.toml"
+        copy.write_text("\n".join(lines))
+        own = load_workload(copy)
+        assert own == replace(load_workload(name), chosen=f"given by the user in {copy}")
+
+
+def test_the_example_workload_is_complete() -> None:
+    found = load_workload(EXAMPLE)
+    assert (found.rate, found.cached_tokens, found.slo) == (4.0, 200, Slo(1.5, 0.04, 0.95))
+    # the keys that are commented out are read as well
+    assert {"on_share", "on_period"} <= set(re.findall(r"^# (\w+) = ", EXAMPLE.read_text(), re.MULTILINE))
+
+
 MISTAKES: list[tuple[list[str], str]] = [
     (["kv", "deepseek-v3-lite", "--tokens", "5"], "did you mean 'DeepSeek-V2-Lite'"),
     (["kv", "deepseek-v3-lite", "--tokens", "5"], "pass the path of its config.json"),
@@ -203,7 +252,9 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["show", "links", "eth-20"], "did you mean 'eth-200'"),
     (["show", "formulas", "transfer_bund"], "did you mean 'transfer_bound'"),
     (["explain", "transfer_bund"], "did you mean 'transfer_bound'"),
-    (["explain"], "name one formula"),
+    (["explain", "strandng"], "did you mean 'stranding'"),
+    (["explain"], "name one formula or term"),
+    (["explain", "TTFT", "--terms"], "name one formula or term"),
     (["transfer", "Qwen3-8B", "--tokens", "5", "--link", "zero.toml"], "'0 GB/s' is zero"),
     (["transfer", "Qwen3-8B", "--tokens", "5", "--link", "eth-200", "--control", "2,5s"], "decimal comma"),
     (["transfer", "Qwen3-8B", "--tokens", "5", "--link", "eth-200", "--control", "-1"], "negative"),

@@ -65,12 +65,13 @@ def test_bounds_of_512_tokens_of_v2_lite(link: str, microseconds: float) -> None
     assert ask_transfer("DeepSeek-V2-Lite", 512, link).bound_s * 1e6 == pytest.approx(microseconds, abs=0.05)
 
 
-def test_a_latent_is_sent_once_whatever_the_tp() -> None:
+def test_a_latent_is_pulled_by_every_receiving_rank() -> None:
     alone = ask_transfer("DeepSeek-V2-Lite", 512, "ib-hdr")
     spread = ask_transfer("DeepSeek-V2-Lite", 512, "ib-hdr", prefill_tp=4, decode_tp=8)
-    assert alone.wire_bytes == spread.wire_bytes and spread.replication == 1
-    # 33 blocks (floor(512 / 16) + 1) x 27 layers x one latent
-    assert spread.descriptors == 33 * 27
+    assert alone.replication == 1 and spread.replication == 8
+    assert spread.payload_bytes == alone.payload_bytes and spread.wire_bytes == 8 * alone.wire_bytes
+    # 33 blocks (floor(512 / 16) + 1) x 27 layers x one latent x 8 ranks
+    assert spread.descriptors == 33 * 27 * 8
 
 
 def test_layerwise_hides_all_but_the_last_layer_behind_a_long_prefill() -> None:

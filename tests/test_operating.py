@@ -43,7 +43,9 @@ def test_line_and_shares_by_hand(bench: Any) -> None:
     for chunk in (1, 2, 3, 64, 2048):
         assert [v / bench.tick for v in prefill_line(times, chunk)] == [8, 2]
         assert piggyback(times, chunk, 3, 100) == (0.25, 0.75)
-    assert piggyback(times, 64, 0.4, 100) == (0, 0)  # nobody to ride on
+    # somebody to ride on two fifths of the time
+    assert piggyback(times, 64, 0.4, 100) == (pytest.approx(0.1), pytest.approx(0.3))
+    assert piggyback(times, 64, 0, 100) == (0, 0)
     assert piggyback(riding(bench, 1, 8), 64, 3, 100) == (0, 0)
     assert piggyback(riding(bench, 1.25, 10), 64, 3, 100) == (-0.25, -0.25)  # mixing may cost, too
 
@@ -96,9 +98,9 @@ def test_measured_load_by_hand(bench: Any) -> None:
     requests = [Request(0.0, 20, 0, 3), Request(0.0, 20, 0, 2)]
     run = evaluate(DISAGGREGATED, deployment, requests, Slo(), {deployment.prefill: bench.RoundTimes()})
     rate = 0.01 / bench.tick
-    found = measured_load(run, deployment, rate)
+    found = measured_load(run, run.finished, deployment, rate)
     assert found["wait"] == 10 * bench.tick
-    assert found["batch"] == pytest.approx(30 / 62)
+    assert found["batch"] == pytest.approx(0.01 * (20 + 10) / 2)  # Little: rate x mean decode time
     assert found["queued_prefill"] == pytest.approx(0.01 * 10 / (1 - 40 / 62))
 
 

@@ -133,6 +133,16 @@ def test_a_trace_replays_at_its_own_rate(write: Any) -> None:
             trace_workload(write(HEAD + short), Slo())
 
 
+def test_columns_that_are_not_read_are_said(write: Any) -> None:
+    path = write("user,arrival_s,prompt_tokens,output_tokens,,cached_prefix_tokens\na,0,5,1,,3\nb,1,5,1,,3\n")
+    unread: list[str] = []
+    rows = read_trace(path, unread)
+    assert next(rows) == Request(0.0, 5, 0, 1) and unread == ["user", "number 5", "cached_prefix_tokens"]
+    chosen = trace_workload(path, Slo()).chosen
+    assert chosen == f"all of 2 requests of {path}; columns not read: user, number 5, cached_prefix_tokens"
+    assert "not read" not in trace_workload(write(HEAD + "0,5,1\n1,5,1\n"), Slo()).chosen
+
+
 def test_gap_variation_by_hand(write: Any) -> None:
     # gaps 1, 3, 1, 3: mean 2, standard deviation 1
     workload = trace_workload(write(HEAD + "".join(f"{t},5,1\n" for t in (0, 1, 4, 5, 8))), Slo())

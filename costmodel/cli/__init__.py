@@ -25,7 +25,7 @@ COMMANDS: dict[str, str] = {
     "step": "Time of a prefill, decode or mixed step, operator by operator.",
     "transfer": "The KV copy: bytes, time on the wire, what stays exposed.",
     "show": "What is known: models, hardware, links, workloads, formulas.",
-    "explain": "A formula with its LaTeX, source and assumptions; the glossary.",
+    "explain": "A formula with its LaTeX, source and assumptions; a term; the glossary.",
     "completion": "The shell completion script for bash, zsh or fish.",
 }
 INTERRUPTED = 130
@@ -78,8 +78,7 @@ class Cli(click.Group):
             found = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             if not standalone_mode:
                 return found
-            sys.stdout.flush()
-            code = found if isinstance(found, int) else 0
+            code = _flushed(found if isinstance(found, int) else 0)
         except (CostmodelError, click.ClickException, click.Abort, KeyboardInterrupt, OSError) as error:
             if not standalone_mode:
                 raise
@@ -94,10 +93,25 @@ def _exit_code(error: BaseException) -> int:
     if isinstance(error, click.ClickException):
         return _fail(_with_help(error), 2)
     if isinstance(error, OSError):
-        if error.errno != errno.EPIPE:
-            raise error
-        return _pacify()
+        return _broken(error)
     return INTERRUPTED
+
+
+def _broken(error: OSError) -> int:
+    """Say what could not be read (2) or written (1); nothing where the reader of our output left."""
+    if error.filename is not None:
+        return _fail(f"{error.filename}: {error.strerror}", 2)
+    _pacify()
+    if error.errno == errno.EPIPE:
+        return 0
+    return _fail(f"the answer cannot be written: {error.strerror}", 1)
+
+
+def _flushed(code: int) -> int:
+    if sys.stdout is None:
+        return _fail("the answer cannot be written: standard output is closed", 1)
+    sys.stdout.flush()
+    return code
 
 
 def _fail(message: str, code: int) -> int:
@@ -111,10 +125,10 @@ def _with_help(error: click.ClickException) -> str:
     return error.format_message() + hint
 
 
-def _pacify() -> int:
-    """The reader of our output left: say nothing, also when the interpreter flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+def _pacify() -> None:
+    """Let what is left of our output go nowhere: the interpreter flushes at exit, and would complain again."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(cls=Cli, name="costmodel", context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,19 +9,26 @@ from .options import answers
 
 
 @click.command("explain")
-@click.argument("formula", required=False)
+@click.argument("name", nargs=-1)
 @click.option("--terms", is_flag=True, help="The glossary instead.")
 @click.option("--all", "whole", is_flag=True, help="The whole book instead.")
 @answers("explain")
-def command(formula: str | None, terms: bool, whole: bool) -> object:
-    """FORMULA of the book: LaTeX, unit, source, assumptions, parameters (costmodel show formulas lists all).
+def command(name: tuple[str, ...], terms: bool, whole: bool) -> object:
+    """NAME of a formula: LaTeX, unit, source, assumptions, parameters (costmodel show formulas lists all).
 
-    Example: costmodel explain transfer_bound
+    NAME of a term or a formula's parameter: its unit and meaning (costmodel explain --terms lists all).
+
+    \b
+    Examples:
+      costmodel explain transfer_bound
+      costmodel explain token budget
     """
     from ..questions.explain import ask_book, ask_explain, ask_glossary
 
-    if (formula is not None) + terms + whole != 1:
-        raise InputError("name one formula (costmodel show formulas lists all), or pass --terms or --all")
-    if formula is not None:
-        return ask_explain(formula)
+    if bool(name) + terms + whole != 1:
+        raise InputError(
+            "name one formula or term (costmodel show formulas lists the former), or pass --terms or --all"
+        )
+    if name:
+        return ask_explain(" ".join(name))
     return ask_glossary() if terms else ask_book()

@@ -24,7 +24,7 @@ from .options import (
 @dtype_option()
 @kv_dtype_option()
 @hardware_option()
-@answers("kv")
+@answers("kv", fit_asked=True)
 def command(**options: Any) -> object:
     """KV cache bytes of a sequence of MODEL; with --hardware, how many such sequences fit on a GPU.
 

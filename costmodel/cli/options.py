@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from ..errors import NoAnswerError
+from ..errors import DoesNotFitError, InputError, NoAnswerError, shorten
 from ..units import Dimension, parse_option
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -21,11 +22,26 @@ else:  # click before 8.4 has no type argument
 
 
 class Quantity(ParamType):
-    """A number with a unit of one dimension, in SI; tokens are whole numbers. Raises InputError."""
+    """A number with a unit of one dimension, in SI; tokens are whole numbers. Raises InputError.
 
-    def __init__(self, dimension: Dimension, *, positive: bool = True) -> None:
+    ``bare_below``: a number without a unit must be less, since more was surely meant in a smaller unit.
+    ``signed``: it may be negative. ``most``: its upper limit, where that of the dimension is too high.
+    """
+
+    def __init__(
+        self,
+        dimension: Dimension,
+        *,
+        positive: bool = True,
+        signed: bool = False,
+        most: float | None = None,
+        bare_below: float = math.inf,
+    ) -> None:
         self.dimension = dimension
         self.positive = positive
+        self.signed = signed
+        self.most = most
+        self.bare_below = bare_below
         self.name = {"token": "tokens", "1": "number", "second": "time"}.get(dimension, dimension)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -33,8 +49,36 @@ class Quantity(ParamType):
         if not isinstance(value, str):
             return value
         option = param.opts[0] if param else self.name
-        found = parse_option(value, self.dimension, option, positive=self.positive)
+        found = parse_option(
+            value, self.dimension, option, positive=self.positive, signed=self.signed, most=self.most
+        )
+        number = value.strip()
+        if found >= self.bare_below and not number[-1].isalpha():
+            raise InputError(
+                f"{option}: bare numbers are seconds; write {number}ms, or {number}s if so meant"
+            )
         return int(found) if self.dimension == "token" else found
+
+
+class Whole(ParamType):
+    """A whole number in plain digits, from ``least`` to ``most``. Raises InputError."""
+
+    name = "integer"
+
+    def __init__(self, most: int, *, least: int = 1) -> None:
+        self.least = least
+        self.most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        if not isinstance(value, str):
+            return value
+        digits = value.isascii() and value.isdecimal() and len(value) <= 20
+        if not digits or not self.least <= int(value) <= self.most:
+            option = param.opts[0] if param else self.name
+            expected = f"a whole number from {self.least:,} to {self.most:,}, in digits alone"
+            raise InputError(f"{option}: {shorten(value)!r} is not {expected}")
+        return int(value)
 
 
 class Known(ParamType):
@@ -86,6 +130,7 @@ GPU = Known("NAME|FILE", _gpus)
 LINK = Known("NAME|FILE", _links)
 TOKENS = Quantity("token")
 SECONDS = Quantity("second")
+MOST_GPUS, MOST_REQUESTS, MOST_SEED = 4096, 10**7, 2**64 - 1
 
 
 def option(*names: str, **settings: Any) -> Callable[[F], F]:
@@ -120,7 +165,7 @@ def link_option(*, required: bool = False) -> Callable[[F], F]:
 def nics_option() -> Callable[[F], F]:
     """Ports of an instance."""
     text = "Ports, adapters or (NVLink, PCIe) GPUs of an instance that carry the copy."
-    return option("--nics", type=int, default=1, help=text)
+    return option("--nics", type=Whole(MOST_GPUS), default=1, help=text)
 
 
 def connector_option(default: str = "mooncake-vllm") -> Callable[[F], F]:
@@ -139,7 +184,7 @@ def tp_option(
     name: str = "--tp", default: int | None = 1, text: str = "Tensor-parallel GPUs."
 ) -> Callable[[F], F]:
     """A degree of tensor parallelism."""
-    return option(name, type=int, default=default, help=text)
+    return option(name, type=Whole(MOST_GPUS), default=default, help=text)
 
 
 def dtype_option() -> Callable[[F], F]:
@@ -167,11 +212,23 @@ def _explain_option(wanted: bool) -> Callable[[F], F]:
     return lambda function: function
 
 
-def answers(command: str, *, explain: bool = False) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+def _refuse_empty(ctx: click.Context) -> None:
+    """Refuse '' by the option's name: it would count as not given."""
+    for param in ctx.command.params:
+        if param.name and ctx.params.get(param.name) in ("", ("",)):
+            name = param.opts[0] if param.param_type_name == "option" else (param.name or "").upper()
+            raise InputError(f"{name}: empty; leave it out, or pass a value")
+
+
+def answers(
+    command: str, *, explain: bool = False, fit_asked: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., None]]:
     """Add --format and --detail (``explain``: and --explain) to a function that returns an answer; print it.
 
     A NoAnswerError goes on to the group (exit code 1), after its JSON object where JSON is asked for. An
     answer whose ``answered`` is False (nothing is stable, nothing fits) is printed and exits with 1, too.
+    A model that does not fit is no answer only where that was the question (``fit_asked``); elsewhere the
+    GPU, TP or dtype passed is wrong, as any other bad option (exit code 2).
     """
 
     def wrap(ask: Callable[..., Any]) -> Callable[..., None]:
@@ -189,11 +246,14 @@ def answers(command: str, *, explain: bool = False) -> Callable[[Callable[..., A
         def run(form: str, detail: bool, explain: bool = False, **options: Any) -> None:
             from ..report.render import refusal, render
 
+            _refuse_empty(click.get_current_context())
             try:
                 answer = ask(**options)
             except NoAnswerError as error:
                 if form == "json":
                     click.echo(refusal(f"costmodel.{command}/1", "no_answer", str(error)))
+                if isinstance(error, DoesNotFitError) and not fit_asked:
+                    raise InputError(str(error)) from None
                 raise
             click.echo(render(answer, form, detail=detail, explain=explain))
             if not getattr(answer, "answered", True):

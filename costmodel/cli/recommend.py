@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .options import Quantity, answers, model_argument, option, tokens_option
+from .options import MOST_REQUESTS, MOST_SEED, Quantity, Whole, answers, model_argument, option, tokens_option
 from .progress import Progress
 from .scenario import deployment_options, later_options, take_scenario, take_workload, workload_options
 
@@ -32,9 +32,14 @@ METHOD = "closed: means, at once; auto, replay: request by request."
 )
 @option("--beta", type=Quantity("1"), help="Kairos: share of the TPOT SLO that a mixed step may take.")
 @option("--method", type=click.Choice(("auto", "closed", "replay")), default="auto", help=METHOD)
-@option("--requests", type=int, default=2000, help="Requests evaluated at the given rate.")
-@option("--probe", type=int, default=600, help="Requests of one probe of the goodput search, at most 1,000.")
-@option("--seed", type=int, default=1, help="Fixes lengths and gaps.")
+@option("--requests", type=Whole(MOST_REQUESTS), default=2000, help="Requests evaluated at the given rate.")
+@option(
+    "--probe",
+    type=Whole(1000),
+    default=600,
+    help="Requests of one probe of the goodput search, at most 1,000.",
+)
+@option("--seed", type=Whole(MOST_SEED, least=0), default=1, help="Fixes lengths and gaps.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
 @later_options()
 @answers("recommend", explain=True)
@@ -89,7 +94,7 @@ def _rule(text: str | None, alpha: float | None, beta: float | None) -> Any:
     given: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
     if text is None and not given:
         return None
-    found = parse_rule(text or RuleKind.KAIROS.value)
+    found = parse_rule(RuleKind.KAIROS.value if text is None else text)
     if given and found.kind is RuleKind.THRESHOLD:
         raise InputError(f"--{' and --'.join(given)}: settings of Kairos; a constant threshold has none")
     return replace(found, **given)

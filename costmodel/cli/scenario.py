@@ -10,9 +10,10 @@ import click
 from ..errors import InputError
 from .options import (
     GPU,
-    SECONDS,
+    MOST_REQUESTS,
     Known,
     Quantity,
+    Whole,
     connector_option,
     dtype_option,
     efficiency_option,
@@ -28,6 +29,7 @@ from .options import (
 F = TypeVar("F", bound=Callable[..., Any])
 NUMBER, RATE = Quantity("1"), Quantity("1/second")
 NOT_NEGATIVE, NOT_NEGATIVE_S = Quantity("1", positive=False), Quantity("second", positive=False)
+VARIATION = Quantity("1", positive=False, most=100)
 DEFAULT_LINK = "ib-hdr"
 
 #: Options of later capabilities: value that changes nothing (None: there is none), and why others are refused.
@@ -80,6 +82,7 @@ def later_options() -> Callable[[F], F]:
 def deployment_options() -> Callable[[F], F]:
     """GPUs, wires and engine settings: the fields of a Scenario."""
     share = "Share of GPU memory for weights and KV (vLLM's --gpu-memory-utilization); default 0.9."
+    seqs = "Sequences of an instance, running or reserved; default 256."
     first = "Side that emits token 1; recompute: decode, which runs the last prompt token again."
     return _together(
         hardware_option(),
@@ -99,7 +102,7 @@ def deployment_options() -> Callable[[F], F]:
         kv_dtype_option(),
         overlap_option(),
         option("--control", type=NOT_NEGATIVE_S, help="Control time of a hand-over, such as 100ms."),
-        tokens_option("--max-seqs", "Sequences of an instance, running or reserved; default 256."),
+        option("--max-seqs", type=Whole(MOST_REQUESTS), help=seqs),
         option("--first-token", type=click.Choice(("decode", "prefill", "recompute")), default="decode", help=first),
         option("--memory-utilization", type=NUMBER, help=share),
         efficiency_option(),
@@ -116,12 +119,22 @@ def workload_options() -> Callable[[F], F]:
         tokens_option("--osl", "Output tokens: a fixed length."),
         tokens_option("--cached", "Prompt tokens in the cache already.", zero=True),
         option("--rate", type=RATE, help="Arrival rate, requests/s."),
-        option("--cv", type=NOT_NEGATIVE, help="Coefficient of variation of gaps; 1 is Poisson."),
-        option("--slo-ttft", type=SECONDS, help="TTFT objective, such as 2s."),
-        option("--slo-tpot", type=SECONDS, help="TPOT objective, such as 50ms."),
+        option("--cv", type=VARIATION, help="Coefficient of variation of gaps; 1 is Poisson."),
+        option("--slo-ttft", type=Quantity("second", bare_below=300), help="TTFT objective, such as 2s."),
+        option("--slo-tpot", type=Quantity("second", bare_below=5), help="TPOT objective, such as 50ms."),
         option("--attainment", type=NUMBER, help="Share of requests to meet both; default 0.9."),
         click.option("--no-slo", is_flag=True, help="Drop the workload's SLOs: compare mean delays."),
     )  # fmt: skip
+
+
+def stated(ctx: click.Context) -> dict[str, str]:
+    """Return what the command line itself says: the option's flag by its name."""
+    default = click.core.ParameterSource.DEFAULT
+    return {
+        param.name: param.opts[0]
+        for param in ctx.command.params
+        if param.name and ctx.get_parameter_source(param.name) is not default
+    }
 
 
 SCENARIO_KEYS = (
@@ -130,6 +143,12 @@ SCENARIO_KEYS = (
 )  # fmt: skip
 WORKLOAD_KEYS = (
     "isl", "osl", "cached", "rate", "cv", "slo_ttft", "slo_tpot", "attainment", "no_slo",
+)  # fmt: skip
+
+
+#: What only GPUs give a meaning to.
+ENGINE_KEYS = (
+    "topology", "prefill_tp", "dtype", "overlap", "efficiency", "max_seqs", "first_token", "memory_utilization",
 )  # fmt: skip
 
 

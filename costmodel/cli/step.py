@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from .options import (
+    MOST_REQUESTS,
+    Whole,
     answers,
     dtype_option,
     efficiency_option,
@@ -27,7 +29,7 @@ from .options import (
 )
 @tokens_option("--isl", "Prompt tokens, cached ones included.")
 @tokens_option("--cached", "Prompt tokens in the cache already.", zero=True)
-@option("--batch", type=int, help="Running decodes; default 1.")
+@option("--batch", type=Whole(MOST_REQUESTS), help="Running decodes; default 1.")
 @tokens_option("--context", "Tokens of each running sequence.")
 @tokens_option(
     "--chunk", "Prefill tokens of a step; for a prefill, repeat it to price several.", multiple=True

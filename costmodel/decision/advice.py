@@ -5,43 +5,74 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..serving.deployment import Deployment
-from ..serving.strategies import CHUNKED, COLOCATED, Rule, RuleKind, Strategy
+from ..serving.strategies import CHUNKED, COLOCATED, DEFLECTED, Rule, RuleKind, Strategy
 from .bands import Bands
-from .results import StrategyResult
+from .comparison import Comparison
+from .results import Split, StrategyResult
 from .verdict import NONE_STABLE, TOO_CLOSE, Verdict
 
 POOLED = (COLOCATED.name, CHUNKED.name)
+#: Another split is proposed when its closed-form mean delay is below this share of the given one's.
+_BETTER_SPLIT = 0.9
 
 
 def action(
     verdict: Verdict,
-    deployment: Deployment,
+    compare: Comparison,
     rule: Rule,
     results: Sequence[StrategyResult],
     strategies: Sequence[Strategy],
-    bands: Bands,
+    splits: Sequence[Split],
 ) -> str:
     """Return what to do, as one sentence."""
     if verdict.verdict == NONE_STABLE:
         return _unstable(results)
     if verdict.best is None:
         return f"cannot rank the strategies: {verdict.reason}"
-    topology, count = deployment.topology, deployment.topology.instances
+    words = _missed(results) + _words(verdict.best, compare.deployment, rule, splits)
+    if verdict.verdict != TOO_CLOSE:
+        return words
+    pair = f"{verdict.best} and {verdict.runner_up}"
+    if {verdict.best, verdict.runner_up} == {"disaggregated", "deflected"}:
+        keep = _missed(results) + _keep(compare.deployment, splits)
+        return f"{keep}; whether to prefill on decode GPUs {_deflect(rule)} is within the error"
+    if verdict.margin_low is None:
+        return f"{pair} are too close for this sample, and no band is known; until more is: {words}"
+    measure = _measure(verdict, strategies, compare.bands)
+    return f"{pair} lie within the error; to settle it measure {measure}; until then {words}"
+
+
+def _words(best: str, deployment: Deployment, rule: Rule, splits: Sequence[Split]) -> str:
+    count = deployment.topology.instances
     budget = deployment.settings.token_budget
-    words = {
+    pooled = {
         "colocated": f"pool all {count} instances, whole prompts before decodes",
         "chunked": f"pool all {count} instances, chunk prompts to a token budget of {budget}",
-        "disaggregated": f"keep {topology}, prefill every prompt on the prefill GPUs",
-        "deflected": f"keep {topology}, prefill on decode GPUs {_deflect(rule)}",
     }
-    if verdict.verdict != TOO_CLOSE:
-        return words[verdict.best]
-    if {verdict.best, verdict.runner_up} == {"disaggregated", "deflected"}:
-        return f"keep {topology}; whether to prefill on decode GPUs {_deflect(rule)} is within the error"
-    return (
-        f"{verdict.best} and {verdict.runner_up} lie within the error; to settle it measure "
-        f"{_measure(verdict, strategies, bands)}; until then {words[verdict.best]}"
-    )
+    if best in pooled:
+        return pooled[best]
+    keep = _keep(deployment, splits)
+    if best == "disaggregated":
+        return f"{keep}, prefill every prompt on the prefill GPUs"
+    return f"{keep}, prefill on decode GPUs {_deflect(rule)}"
+
+
+def _keep(deployment: Deployment, splits: Sequence[Split]) -> str:
+    """Keep the split, or take another one of the same GPUs that is clearly better by closed form."""
+    better = [s for s in splits if s.delay_ratio is not None and s.delay_ratio < _BETTER_SPLIT]
+    if not better:
+        return f"keep {deployment.topology}"
+    split = min(better, key=lambda s: s.delay_ratio or 1.0)
+    ratio = f"{split.delay_ratio:.2f} x the mean delay of {deployment.topology}, by closed form"
+    return f"split as {split.topology} ({ratio})"
+
+
+def _missed(results: Sequence[StrategyResult]) -> str:
+    """Say first that no strategy meets the SLOs at any rate, where that is so."""
+    tried = [r for r in results if r.goodput_per_gpu_per_s is not None]
+    if tried and all(r.goodput_per_gpu_per_s == 0 for r in tried):
+        return "no strategy meets the SLOs at any rate; by mean delay "
+    return ""
 
 
 def _deflect(rule: Rule) -> str:
@@ -83,14 +114,24 @@ def why(results: Sequence[StrategyResult]) -> dict[str, float | None]:
     }
 
 
-def settings(deployment: Deployment, threshold: float | None) -> dict[str, str]:
-    """Return the settings to paste, under each project's own names; the threshold in uncached tokens.
+def settings(deployment: Deployment, best: str | None, threshold: float | None, rule: Rule) -> dict[str, str]:
+    """Return the settings to paste for the strategy, under each project's own names.
 
-    Names: vLLM engine arguments; NVIDIA Dynamo, conditional disaggregation (docs.nvidia.com/dynamo, v1.6);
-    llm-d, prefix-based-pd-decider.
+    The threshold in uncached tokens goes to routers that disaggregate by it. Names: vLLM engine arguments;
+    NVIDIA Dynamo, conditional disaggregation (docs.nvidia.com/dynamo, v1.6); llm-d, prefix-based-pd-decider;
+    Kairos' own rule in no released router: the constants are the nearest to it.
     """
-    lines = {"vllm": f"--max-num-batched-tokens {deployment.settings.token_budget}"}
+    if best is None:
+        return {}
+    budget = f"--max-num-batched-tokens {deployment.settings.token_budget}"
+    if best in POOLED:
+        return {"vllm": budget if best == CHUNKED.name else "--no-enable-chunked-prefill"}
+    lines = {"vllm": budget}
     if threshold is not None:
         lines["dynamo"] = f"eff_isl_threshold={round(threshold)}"
         lines["llm-d"] = f"nonCachedTokens={round(threshold)}"
+    if best == DEFLECTED.name and rule.kind is not RuleKind.THRESHOLD:
+        lines["kairos"] = (
+            f"alpha={rule.alpha:g} beta={rule.beta:g}, chunks {', '.join(map(str, rule.candidates))}"
+        )
     return lines

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..formula import Formula
@@ -74,6 +74,13 @@ def numeric_root(unknown: str, values: Values, low: float, high: float) -> Root:
     if found is None:
         side = "remote" if pays else "local"
         return Root(None, f"{side} prefill is cheaper throughout {low:g} .. {high:g} {unit}")
+    if unknown == "tokens" and found.value is not None:
+        beyond = [found.value * (1 + 1e-9), *(edge for edge in edges if edge > found.value * (1 + 1e-9))]
+        again = _first_change(at, beyond, True, unknown)
+        if again is not None:
+            return replace(
+                found, regime=f"{found.regime}; local prefill pays again from {again.value:g} {unit}"
+            )
     return found
 
 
@@ -145,9 +152,15 @@ def closed_form(unknown: str, values: Values, *, continuous: bool = False) -> Sy
                 continue
             if unknown != "tokens":
                 return _symbolic(form, Root(value, regime))
-            if (n - 1) * chunk < value <= n * chunk:
+            if (n - 1) * chunk < value <= n * chunk and _begins(values, value):
                 return _symbolic(form, Root(value, regime, (n - 1) * chunk, n * chunk))
     return _symbolic(forms[0] if forms else None, Root(None, f"no root in {unit} on any piece"))
+
+
+def _begins(values: Values, uncached: float) -> bool:
+    """Say whether remote prefill begins to pay at this length, rather than ceases to."""
+    before, after = (advantage({**values, "uncached": uncached * (1 + step)}) for step in (-1e-6, 1e-6))
+    return before < after
 
 
 def _solve(piece: Any, target: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from ..evaluate import summary
 from ..evaluate.closed import Means
 from ..evaluate.ideal import Ideal
 from ..evaluate.reference import evaluate, step_times
-from ..evaluate.timeline import Run
+from ..evaluate.timeline import Record, Run
 from ..inputs.workload import Request, Workload
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
@@ -58,6 +58,7 @@ class Comparison:
         self.bands = Bands(deployment, workload, self.times)
         self._requests: list[Request] | None = None
         self._runs: dict[Strategy, Run] = {}
+        self._goodputs: dict[Strategy, Goodput] = {}
 
     @property
     def requests(self) -> list[Request]:
@@ -91,6 +92,7 @@ class Comparison:
             pools=_pools(means, None),
             method=self.options.method,
             reason=means.reason,
+            rule=strategy.rule.label if strategy.rule else None,
         )
         if self.options.method == "closed":
             return _closed_result(blank, means)
@@ -101,21 +103,22 @@ class Comparison:
 
     def _measured(self, blank: StrategyResult, strategy: Strategy, means: Means) -> StrategyResult:
         run = self.run(strategy)
-        done, first = run.finished, self.deployment.settings.first_token
+        done, first = self.counted(run), self.deployment.settings.first_token
         stages = summary.p95_stages(done, first)
         ledger = summary.mean_ledger(done)
         delay, error = ledger["e2e_s"] - ledger["ideal_s"], summary.delay_error(done)
         ttfts = sorted(r.ttft for r in done)
         tpots = sorted(r.tpot for r in done if r.tpot is not None)
         factor = self.bands.ttft_factor(strategy)
-        share = summary.attainment(run.records, self.workload.slo) if self.workload.slo.given else None
+        share = summary.attainment(done, self.workload.slo) if self.workload.slo.given else None
         held = summary.mean([r.held_byte_s for r in done])
         return replace(
             blank,
             pools=_pools(means, run),
             reason=None,
             requests=len(run.records),
-            finished=len(done),
+            finished=len(run.finished),
+            counted=len(done),
             local_share=sum(r.route == "local" for r in done) / len(done),
             attainment=share,
             good_requests_per_s=None if share is None else share * self.workload.rate,
@@ -142,8 +145,17 @@ class Comparison:
             **_groups(ledger),
         )
 
+    def counted(self, run: Run) -> list[Record]:
+        """Requests whose figures count: of drawn ones those between warm-up and drain, of a trace all."""
+        return run.finished if self.workload.requests else summary.settled(run.records)
+
     def goodput(self, strategy: Strategy) -> Goodput:
-        """Search the goodput of a strategy."""
+        """Search the goodput of a strategy, once."""
+        if strategy not in self._goodputs:
+            self._goodputs[strategy] = self._search(strategy)
+        return self._goodputs[strategy]
+
+    def _search(self, strategy: Strategy) -> Goodput:
         options = self.options
         search = Search(
             strategy,

@@ -104,8 +104,11 @@ def _first_change(
     return None
 
 
-def local_flips(point: Operating) -> list[Flip]:
-    """Return where local and remote prefill change places: by uncached prompt, running decodes and chunk."""
+def local_flips(point: Operating, constant: float | None) -> list[Flip]:
+    """Return where local and remote prefill change places: by uncached prompt, running decodes and chunk.
+
+    ``constant``: the threshold that the answer recommends, which is the flip of the uncached prompt.
+    """
     values = point.values
     sides = ("remote prefill", "local prefill")
     now, other = sides if advantage(values) > 0 else sides[::-1]
@@ -120,7 +123,8 @@ def local_flips(point: Operating) -> list[Flip]:
             flips.append(Flip(name, unit, at, None, None, low, high, point.note))
             continue
         root = numeric_root(word, values, low, high)
-        value = root.value or None  # remote prefill that pays from 0 tokens on pays everywhere
+        found = constant if word == "tokens" and constant else root.value
+        value = found or None  # remote prefill that pays from 0 tokens on pays everywhere
         to, reason = (None, root.regime) if value is None else (other, None)
         flips.append(Flip(name, unit, at, value, to, low, high, reason, now))
     return flips

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..evaluate.closed import ClosedForm
 from ..evaluate.ideal import Ideal
 from ..evaluate.reference import evaluate
-from ..evaluate.summary import attainment, attainment_error
+from ..evaluate.summary import attainment, attainment_error, mean
 from ..evaluate.timeline import Record
 from ..inputs.workload import Workload
 from ..serving.deployment import Deployment
@@ -22,7 +22,10 @@ from ..serving.strategies import Strategy
 PROBE = 600
 #: The bisection stops when the bracket is this narrow.
 RESOLUTION = 1.02
-_FLOOR = 1 / 64
+#: Attainment that falls less than this over a factor e in the rate is flat: the rate is hardly determined.
+_FLAT = 0.01
+#: Requests in flight, alone, below which a lower rate changes nothing.
+_TRICKLE = 0.01
 #: Probes within this ratio of each other run to their end, so that the slope of attainment is known there.
 _NEAR = 1.3
 
@@ -106,12 +109,13 @@ class Search:
     def run(self) -> Goodput:
         """Bracket by doubling from the workload's rate, then bisect to 2 %."""
         low = high = self.workload.rate
+        alone = mean([sum(self.ideal.smooth(r)) for r in self.workload.typical(8)])
         if self.reaches(low):
             while self.reaches(high := low * 2):
                 low = high
         else:
             while not self.reaches(low := high / 2):
-                if low < self.workload.rate * _FLOOR:
+                if low * alone < _TRICKLE:
                     reason = f"misses the SLOs even at {low:.3g} requests/s"
                     return Goodput(0.0, self.probes, self.binding, reason)
                 high = low
@@ -132,4 +136,4 @@ class Search:
         logs, shares = [math.log(p.rate) for p in close], [p.share for p in close]
         middle = sum(logs) / len(logs)
         slope = sum((x - middle) * y for x, y in zip(logs, shares)) / sum((x - middle) ** 2 for x in logs)
-        return error / -slope if slope < 0 else None
+        return min(1.0, error / max(-slope, _FLAT))

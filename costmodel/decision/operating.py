@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..evaluate.closed import ClosedForm, Means
-from ..evaluate.timeline import Run
+from ..evaluate.timeline import Record, Run
 from ..inputs.workload import Workload
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
@@ -50,19 +51,19 @@ def _ends(chunk: int) -> tuple[int, int]:
 def piggyback(times: StepTimes, chunk: int, batch: float, context: float) -> tuple[float, float]:
     """Return (p, p0): the shares of a and a0 that a mixed step beside ``batch`` decodes hides.
 
-    From the excess of mixed over decode-only steps at a quarter of a chunk and at a whole one. Below half a
-    running decode there is nothing to ride on: (0, 0).
+    From the excess of mixed over decode-only steps at a quarter of a chunk and at a whole one. Below one
+    running decode there is something to ride on only that share of the time.
     """
-    running = round(batch)
-    if running < 1:
-        return 0.0, 0.0
+    running = max(1, round(batch))
     fixed, slope = prefill_line(times, chunk)
     cached = running * context
     base = times.decode(running, cached)
     short, whole = _ends(chunk)
     excess = [times.step((Chunk(c, 0),), 1, running, cached) - base for c in (short, whole)]
     rise = (excess[1] - excess[0]) / (whole - short)
-    return 1 - rise / slope, 1 - (excess[1] - rise * whole) / fixed
+    present = min(1.0, batch)
+    hidden_fixed = 1 - (excess[1] - rise * whole) / fixed if fixed > 0 else 0.0
+    return present * (1 - rise / slope), present * hidden_fixed
 
 
 def operating_point(
@@ -87,11 +88,15 @@ def operating_point(
     fixed, slope = prefill_line(times[deployment.prefill], chunk)
     hidden, hidden_fixed = piggyback(times[deployment.decode], chunk, batch, form.context)
     seen = max(1.0, batch)
-    step = times[deployment.decode].decode_smooth(seen, seen * form.context)
+    # A step is under way, and lengthened by a chunk, only while somebody decodes.
+    step = min(1.0, batch) * times[deployment.decode].decode_smooth(seen, seen * form.context)
     prompt = sum(r.uncached_tokens for r in form.requests) / len(form.requests)
     path = deployment.path
     per_token = path.wire_bytes(round(prompt)) / round(prompt)
-    rate = path.bandwidth_bytes_per_s * path.connector.bandwidth_share
+    # What layers hide during prefill costs nothing: at the mean prompt, the share of the copy that is exposed.
+    alone = times[deployment.prefill].prefill(round(prompt))
+    exposed = path.exposed_s(round(prompt), alone) / path.wire_s(round(prompt))
+    rate = path.bandwidth_bytes_per_s * path.connector.bandwidth_share / exposed
     values = {
         "uncached": prompt,
         "chunk": float(chunk),
@@ -103,7 +108,7 @@ def operating_point(
         "decode_weight": 1.0,
         "batch": batch,
         "control": path.control_s,
-        "latency": path.latency_s,
+        "latency": path.latency_s * exposed,
         "kv_bytes_per_token": per_token,
         "link_bytes_per_s": rate,
     }
@@ -117,15 +122,14 @@ def operating_point(
     return Operating(values, True, note)
 
 
-def measured_load(run: Run, deployment: Deployment, rate: float) -> Values:
-    """Return wait, running decodes and queue factor of a disaggregated run, request by request.
+def measured_load(run: Run, done: Sequence[Record], deployment: Deployment, rate: float) -> Values:
+    """Return wait, running decodes and queue factor of a disaggregated run, over its requests ``done``.
 
-    The batch is the time that requests spend decoding over the time of an instance. The queue factor is that
-    of one M/G/1 server with the measured wait and busy share.
+    The batch is Little's law: arrivals at an instance times the time that requests spend decoding. The queue
+    factor is that of one M/G/1 server with the measured wait and busy share.
     """
-    done = run.finished
     wait = sum(r.queue for r in done) / len(done)
-    batch = sum(r.end - r.d0 for r in done) / (run.span_s * deployment.topology.decode)
+    batch = rate / deployment.topology.decode * sum(r.end - r.d0 for r in done) / len(done)
     busy = next(use.busy_share for use in run.pools if use.role == Role.PREFILL.value)
     behind = rate / deployment.topology.prefill * wait / (1 - busy)
     return {"wait": wait, "batch": batch, "queued_prefill": behind}

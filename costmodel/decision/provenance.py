@@ -44,6 +44,9 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
             else f", alpha {rule.alpha:g}, beta {rule.beta:g}, one deflected prefill a decode instance"
         ),
         f"threshold at {point}",
+        "bands, flips and splits rest on closed-form means (their own error: docs/validation/closed_form.md)",
+        "each evaluation starts empty; figures at the given rate leave out the first fifth and the last twentieth"
+        " of drawn requests, goodput probes count all",
         *(_efficiency(kind) for kind in dict.fromkeys((deployment.prefill, deployment.decode))),
     ]
     return tuple(lines)

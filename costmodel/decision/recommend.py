@@ -20,8 +20,6 @@ from .results import Flip, Recommendation
 from .verdict import judge
 
 SCHEMA = "costmodel.recommend/1"
-#: Requests on which the rules of the deflected strategy are compared before one is taken.
-_RULE_TRIAL = 600
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def recommend(
     deployment: instances, wires and settings. workload: arrivals, lengths and SLOs.
     options: ``method`` "reference" evaluates request by request, "closed" answers at once with means only.
     rule: routing rule of the deflected strategy; by default the better of Kairos (transfer-aware) and the
-        system threshold on a short trial.
+        system threshold.
 
     Raises NoAnswerError where a request cannot fit in any KV pool.
     """
@@ -85,12 +83,13 @@ class _Question:
         results = with_splitting([compare.result(s) for s in self.strategies], advice.POOLED)
         verdict = judge(results, self.strategies, compare.bands)
         best = next((s for s in self.strategies if s.name == verdict.best), None)
+        splits = tuple(alternatives.splits(compare, best if best and not best.pooled else DISAGGREGATED))
         absorbed, share, reason = alternatives.deflectable(compare, self.point, self.rule)
         self.options.progress("flips and elasticities")
         return Recommendation(
             schema=SCHEMA,
             verdict=verdict.verdict,
-            action=advice.action(verdict, deployment, self.rule, results, self.strategies, compare.bands),
+            action=advice.action(verdict, compare, self.rule, results, self.strategies, splits),
             objective=verdict.objective,
             margin=verdict.margin,
             margin_low=verdict.margin_low,
@@ -110,14 +109,15 @@ class _Question:
             method=self.options.method,
             why=advice.why(results),
             strategies=tuple(results),
-            splits=tuple(alternatives.splits(compare, best if best and not best.pooled else DISAGGREGATED)),
+            splits=splits,
+            splits_reason=deployment.splits_reason,
             deflectable_tokens_per_s=absorbed,
             deflectable_share=share,
             deflectable_reason=reason,
             break_even=self.thresholds,
             flips=tuple(self._flips()),
             elasticities=tuple(elasticities(compare, best)) if best else (),
-            settings=advice.settings(deployment, self.constant),
+            settings=advice.settings(deployment, verdict.best, self.constant, self.rule),
             about=About(
                 assumptions(deployment, workload, self.rule, self.point.note),
                 sources(deployment, workload),
@@ -128,13 +128,14 @@ class _Question:
 
     def _flips(self) -> list[Flip]:
         landscape = Landscape(self.deployment, self.workload, self.times, self.strategies)
-        return [*landscape.all(), *local_flips(self.point)]
+        return [*landscape.all(), *local_flips(self.point, self.constant)]
 
     def _measured_load(self) -> Values | None:
         """Wait and batch of plain disaggregation, request by request where that is the method."""
         if self.closed or not self.compare.means(DISAGGREGATED).stable:
             return None
-        return measured_load(self.compare.run(DISAGGREGATED), self.deployment, self.workload.rate)
+        run = self.compare.run(DISAGGREGATED)
+        return measured_load(run, self.compare.counted(run), self.deployment, self.workload.rate)
 
     # --- threshold and rule --------------------------------------------------------------------------
 
@@ -159,7 +160,7 @@ class _Question:
         return found.self_consistent if found.self_consistent is not None else found.at_observed_load
 
     def _better_rule(self) -> Rule:
-        """Return the better of Kairos and the system threshold: on a short trial, or by closed-form delay."""
+        """Return the better of Kairos and the system threshold by the objective of the verdict."""
         rules = [Rule(RuleKind.KAIROS)]
         if self.constant is not None:
             rules.append(Rule(RuleKind.THRESHOLD, threshold=round(self.constant)))
@@ -167,14 +168,14 @@ class _Question:
         return max(stable, key=self._score) if len(stable) > 1 else (stable or rules)[0]
 
     def _score(self, rule: Rule) -> tuple[float, float]:
-        """Attainment, then less delay; higher is better."""
+        """The objective of the verdict: goodput where SLOs are given, then less mean delay."""
         strategy = deflected(rule)
         if self.closed:
             return 0.0, -(self.compare.means(strategy).delay_s or 0.0)
-        run = self.compare.trial(strategy, self.compare.requests[:_RULE_TRIAL])
-        slo = self.workload.slo
-        share = summary.attainment(run.records, slo) if slo.given else 0.0
-        return share, -summary.mean([record.delay for record in run.finished])
+        rate = self.compare.goodput(strategy).rate_per_s if self.workload.slo.given else 0.0
+        return rate, -summary.mean(
+            [record.delay for record in self.compare.counted(self.compare.run(strategy))]
+        )
 
 
 def _hardware(deployment: Deployment) -> str:

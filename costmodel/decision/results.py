@@ -46,8 +46,10 @@ class StrategyResult:
     utilisation: float
     pools: tuple[PoolResult, ...]
     method: str
+    rule: str | None = None
     requests: int = 0
     finished: int = 0
+    counted: int = 0
     local_share: float | None = None
     goodput_per_gpu_per_s: float | None = None
     goodput_low_per_gpu_per_s: float | None = None
@@ -171,6 +173,7 @@ class Recommendation:
     why: dict[str, float | None]
     strategies: tuple[StrategyResult, ...]
     splits: tuple[Split, ...]
+    splits_reason: str | None
     deflectable_tokens_per_s: float | None
     deflectable_share: float | None
     deflectable_reason: str | None

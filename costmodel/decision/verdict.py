@@ -11,6 +11,8 @@ from .bands import Bands, spread
 from .goodput import RESOLUTION
 from .results import StrategyResult
 
+#: Mean delays below this, in seconds, are rounding: the accounts of a request add up to no better.
+_NO_DELAY = 1e-9
 TOO_CLOSE, NONE_STABLE = "too_close_to_call", "none_stable"
 
 
@@ -29,9 +31,8 @@ class Verdict:
 
 
 def objective_of(results: Sequence[StrategyResult]) -> str:
-    """Goodput where at least one stable strategy has some, else mean delay."""
-    some = any(r.stable and r.goodput_per_gpu_per_s for r in results)
-    return "goodput_per_gpu" if some else "mean_delay"
+    """Goodput where it was searched and is not 0 for all, else mean delay."""
+    return "goodput_per_gpu" if any(r.goodput_per_gpu_per_s for r in results) else "mean_delay"
 
 
 def judge(results: Sequence[StrategyResult], strategies: Sequence[Strategy], bands: Bands) -> Verdict:
@@ -53,24 +54,25 @@ def judge(results: Sequence[StrategyResult], strategies: Sequence[Strategy], ban
     second = ranked[1]
     top, next_best = _score(best, objective), _score(second, objective)
     assert top is not None and next_best is not None
-    if min(top, next_best) <= 0:
+    if min(top, next_best) <= (_NO_DELAY if objective == "mean_delay" else 0):
         reason = "the best delay is 0" if objective == "mean_delay" else "the second has no goodput"
         return Verdict(best.name, objective, best.name, second.name, None, None, None, reason)
     margin = top / next_best if objective == "goodput_per_gpu" else next_best / top
     by_name = {s.name: s for s in strategies}
     moved = _moved(by_name[best.name], by_name[second.name], best, second, objective, bands)
-    noise = [margin * (1 + error) for error in (_noise(best, objective), _noise(second, objective))]
-    low: float | None = None
-    high: float | None = None
-    why: str | None = None
+    errors = [_noise(r, objective) for r in (best, second)]
+    if None in errors:
+        why = "no band: the sample is too small to know its own error; raise --requests and --probe"
+        return Verdict(TOO_CLOSE, objective, best.name, second.name, margin, None, None, why)
+    noise = [margin * (1 + error) for error in errors if error is not None]
     if moved is None:
-        why = "no band: closed-form means do not exist for this load, and bands rest on them"
-    else:
-        factor = spread(margin, [margin * m for m in moved] + noise)
-        low, high = margin / factor, margin * factor
-    close = margin / spread(margin, noise) <= 1 if low is None else low <= 1
-    verdict = TOO_CLOSE if close else best.name
-    return Verdict(verdict, objective, best.name, second.name, margin, low, high, why)
+        why = "no band: the closed form has no means at every moved step time, and bands rest on them"
+        close = margin / spread(margin, noise) <= 1
+        verdict = TOO_CLOSE if close else best.name
+        return Verdict(verdict, objective, best.name, second.name, margin, None, None, why)
+    factor = spread(margin, [margin * m for m in moved] + noise)
+    verdict = TOO_CLOSE if margin / factor <= 1 else best.name
+    return Verdict(verdict, objective, best.name, second.name, margin, margin / factor, margin * factor, None)
 
 
 def same_as_split(result: StrategyResult) -> bool:
@@ -82,11 +84,15 @@ def _score(result: StrategyResult, objective: str) -> float | None:
     return result.goodput_per_gpu_per_s if objective == "goodput_per_gpu" else result.mean_delay_s
 
 
-def _noise(result: StrategyResult, objective: str) -> float:
-    """Relative error of a score from the finite sample: its standard error, and the search's resolution."""
+def _noise(result: StrategyResult, objective: str) -> float | None:
+    """Relative error of a score from the finite sample: its standard error, and the search's resolution.
+
+    None where the sample is too small to know; 0 for a closed form, which has no sample.
+    """
     if objective == "mean_delay":
-        return result.mean_delay_sampling or 0.0
-    return math.hypot(result.goodput_sampling or 0.0, RESOLUTION - 1)
+        return 0.0 if result.method == "closed" else result.mean_delay_sampling
+    sampling = result.goodput_sampling
+    return None if sampling is None else math.hypot(sampling, RESOLUTION - 1)
 
 
 def _moved(

@@ -74,7 +74,10 @@ class Means:
 
 @dataclass(frozen=True)
 class _Remote:
-    """The prefill pool and the copies: offered work over capacity, and means over the remote requests."""
+    """The prefill pool and the copies: offered work over capacity, and means over the remote requests.
+
+    ``sent`` is the share of all requests whose KV is copied.
+    """
 
     utilisation: float = 0.0
     wait: float = 0.0
@@ -82,6 +85,7 @@ class _Remote:
     link_utilisation: float = 0.0
     link: float = 0.0
     copy: float = 0.0
+    sent: float = 0.0
 
 
 class ClosedForm:
@@ -111,6 +115,9 @@ class ClosedForm:
         self.prompts = {kind: PromptTimes(times[kind], self.requests) for kind in times}
         path, alone = deployment.path, self.prompts[deployment.prefill].alone
         sizes = [r.uncached_tokens for r in self.requests]
+        # Token 1 from the prefill side ends a request of one output token: nothing is copied.
+        stays = deployment.settings.first_token == "prefill"
+        self.sends = [float(r.output_tokens > 1 or not stays) for r in self.requests]
         self.wires = [path.wire_s(n) for n in sizes]
         self.copies = [path.control_s + path.exposed_s(n, t) for n, t in zip(sizes, alone)]
 
@@ -189,12 +196,15 @@ class ClosedForm:
         service = moments(prompts.alone, away)
         servers = deployment.topology.prefill
         lanes = min(servers, deployment.topology.decode)
-        wire = moments(self.wires, away)
-        use, link_use = rate * service.mean / servers, rate * wire.mean / lanes
+        copied = [share * sends for share, sends in zip(away, self.sends)]
+        copies = self.rate * self._mean(copied)
+        wire = moments(self.wires, copied)
+        use, link_use = rate * service.mean / servers, copies * wire.mean / lanes
         wait = queue_wait(rate, service, servers, self.scv) if use < 1 else math.inf
         # The port is that of an instance chosen for its memory: a queue of its own, not one of several servers.
-        link = queue_wait(rate / lanes, wire, 1, 1.0) if link_use < 1 else 0.0
-        return _Remote(use, wait, service.mean, link_use, link, moments(self.copies, away).mean)
+        link = queue_wait(copies / lanes, wire, 1, 1.0) if link_use < 1 else 0.0
+        sent = copies / self.rate
+        return _Remote(use, wait, service.mean, link_use, link, moments(self.copies, copied).mean, sent)
 
     # --- routing at the mean state -------------------------------------------------------------------
 
@@ -255,11 +265,11 @@ class ClosedForm:
         again = station.step if first == "recompute" else 0.0
         accounts = {
             "queue": away * remote.wait + here * station.wait,
-            "admission": away * boundary,
+            "admission": remote.sent * boundary,
             "load": 0.0,
             "stretch": away * remote.service + here * station.service - self.ideal_prefill,
-            "link": away * remote.link,
-            "handover": away * (remote.copy + again),
+            "link": remote.sent * remote.link,
+            "handover": remote.sent * (remote.copy + again),
             "stalls": self.gaps * (station.gap - station.step),
             "gathering": self.gaps * station.step - self.ideal_decode,
             "recompute": 0.0,

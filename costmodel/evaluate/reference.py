@@ -25,15 +25,17 @@ from .instances import Instance, Prompt, Sequence_
 from .routing import Router
 from .timeline import PoolUse, Record, Run
 
-_STEP_END, _COPIED, _ARRIVAL = 0, 1, 2
+_STEP_END, _WIRE_END, _COPIED, _ARRIVAL = 0, 1, 2, 3
 
 
 class Copy(NamedTuple):
-    """A copy under way."""
+    """A copy that waits or is under way: its ends, its time on the wire, and the part hidden by prefill."""
 
     record: Record
     source: Instance
     target: Instance
+    wire: float
+    hidden: float
 
 
 def step_times(deployment: Deployment) -> dict[InstanceKind, StepTimes]:
@@ -68,6 +70,7 @@ class Reference:
         self.router = Router(strategy, self.pools, deployment, slo)
         self.events: list[tuple[float, int, int, object]] = []
         self.order = 0
+        self.copies: list[Copy] = []
         self.give_up: Callable[[Record], bool] | None = None
         self.stopped = False
 
@@ -117,6 +120,8 @@ class Reference:
             if what == _STEP_END:
                 assert isinstance(payload, Instance)
                 touched += self._end_step(payload, now)
+            elif what == _WIRE_END:
+                self._start_copies(now)
             elif what == _COPIED:
                 assert isinstance(payload, Copy)
                 touched += self._copied(payload, now)
@@ -218,17 +223,28 @@ class Reference:
         wire = path.wire_s(tokens)
         # Layers copied during prefill are hidden only if memory had been reserved by then.
         hidden = wire - path.exposed_s(tokens, record.p1 - record.p0) if now == record.p1 else 0.0
-        start = max(now - hidden, source.link_free, target.link_free)
-        source.link_free = target.link_free = start + wire
         record.reserved = now
         record.seating += now - record.p1
-        record.link = start + hidden - now
-        record.handover = path.control_s + wire - hidden
-        record.copied = start + wire + path.control_s
-        self._push(record.copied, _COPIED, Copy(record, source, target))
+        self.copies.append(Copy(record, source, target, wire, hidden))
+        self._start_copies(now)
+
+    def _start_copies(self, now: float) -> None:
+        """Start every copy whose two ends are both free, in order of reservation; others may pass one that waits."""
+        for copy in tuple(self.copies):
+            record, source, target, wire, hidden = copy
+            if source.link_free > now or target.link_free > now:
+                continue
+            self.copies.remove(copy)
+            start = max(record.reserved - hidden, source.link_free, target.link_free)
+            source.link_free = target.link_free = start + wire
+            record.link = start + hidden - record.reserved
+            record.handover = self.deployment.path.control_s + wire - hidden
+            record.copied = start + wire + self.deployment.path.control_s
+            self._push(start + wire, _WIRE_END, None)
+            self._push(record.copied, _COPIED, copy)
 
     def _copied(self, copy: Copy, now: float) -> list[Instance]:
-        record, source, target = copy
+        record, source, target, _, _ = copy
         record.held_byte_s += (now - record.p1) * source.held_by(record.request.isl)
         source.release(record.request.isl)
         target.copied.append(record)

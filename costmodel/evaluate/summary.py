@@ -24,6 +24,12 @@ def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
+def settled(records: Sequence[Record]) -> list[Record]:
+    """Return the finished requests between warm-up and drain: without the first fifth and the last twentieth."""
+    count = len(records)
+    return [r for r in records[count // 5 : count - count // 20] if r.finished]
+
+
 @dataclass(frozen=True)
 class Stages:
     """P95 TTFT and the stages that add up to it, and by how much the mean stages were scaled to do so."""
@@ -92,13 +98,22 @@ def attainment(records: Sequence[Record], slo: Slo) -> float:
 
 
 def attainment_error(records: Sequence[Record], slo: Slo) -> float | None:
-    """Standard error of attainment, from eight consecutive batches; None below 20 requests a batch."""
-    return _batch_error([float(r.finished and slo.met(r.ttft, r.tpot)) for r in records], mean)
+    """Standard error of attainment, from batches; None below 40 requests."""
+    return _mean_error([float(r.finished and slo.met(r.ttft, r.tpot)) for r in records])
 
 
 def delay_error(records: Sequence[Record]) -> float | None:
-    """Standard error of the mean delay, from eight consecutive batches; None below 20 requests a batch."""
-    return _batch_error([r.delay for r in records], mean)
+    """Standard error of the mean delay, from batches; None below 40 requests."""
+    return _mean_error([r.delay for r in records])
+
+
+def _mean_error(values: Sequence[float]) -> float | None:
+    """Standard error of a mean: from eight consecutive batches, of small samples as if independent."""
+    error = _batch_error(values, mean)
+    if error is not None or len(values) < 2 * _FEWEST:
+        return error
+    centre = mean(values)
+    return math.sqrt(sum((v - centre) ** 2 for v in values) / (len(values) - 1) / len(values))
 
 
 def _batch_error(values: Sequence[float], statistic: Callable[[Sequence[float]], float]) -> float | None:

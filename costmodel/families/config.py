@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import TypeVar
 
-from ..errors import InputError, nearest
+from ..errors import InputError, nearest, shorten
 
 T = TypeVar("T")
 
@@ -140,8 +140,7 @@ class Config:
 
 def shown(value: object) -> str:
     """Return a value as JSON writes it, cut to a readable length."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return shorten(json.dumps(value, ensure_ascii=False))
 
 
 def _not_finite(data: Mapping[str, object]) -> list[str]:

@@ -22,6 +22,7 @@ def deepseek_v3(config: Config) -> Model:
 
 def _deepseek(config: Config, *, router_bias: bool) -> Model:
     sizes = read_sizes(config)
+    config.optional("num_key_value_heads")  # latent attention has none; a bad one is a bad file all the same
     mixer = LatentAttention(
         heads=sizes.heads,
         q_rank=config.nullable("q_lora_rank"),

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from ..errors import InputError
 
 _NORMAL = NormalDist()
+#: Tokens of the longest prompt or output that is followed.
+LONGEST = 10_000_000
 
 
 class Request(NamedTuple):
@@ -85,14 +87,16 @@ class Lengths:
 
 @lru_cache(maxsize=64)
 def _strata(lengths: Lengths, points: int) -> tuple[int, ...]:
-    """Root mean square length of each of ``points`` equally likely strata: the second moment, tail included."""
+    """Represent ``points`` equally likely strata by their root mean squares, scaled to the true mean.
+
+    So the mean is right, and of the second moment what the medians of strata would miss in the tail is kept.
+    """
     within = 8
-
-    def stratum(i: int) -> int:
-        shares = ((i + (j + 0.5) / within) / points for j in range(within))
-        return round(math.sqrt(sum(lengths.quantile(share) ** 2 for share in shares) / within))
-
-    return tuple(stratum(i) for i in range(points))
+    fine = [lengths.quantile((i + 0.5) / (points * within)) for i in range(points * within)]
+    parts = [fine[i : i + within] for i in range(0, len(fine), within)]
+    roots = [math.sqrt(sum(n * n for n in part) / within) for part in parts]
+    scale = sum(fine) / within / sum(roots)
+    return tuple(max(1, round(root * scale)) for root in roots)
 
 
 @dataclass(frozen=True)

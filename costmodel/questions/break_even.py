@@ -17,10 +17,10 @@ from ..inputs.workload import Workload
 from ..quantities import QUANTITIES
 from ..serving.handover import wire_replication
 from ..serving.instance import InstanceKind
-from ..serving.kv import kv_bytes
+from ..serving.kv import check_tp, kv_bytes
 from ..serving.scenario import Scenario
 from ..serving.step import StepTimes
-from .inputs import as_connector, as_link, as_model, kv_dtype_of, model_source
+from .inputs import as_connector, as_link, as_model, check_whole, kv_dtype_of, model_source
 
 SCHEMA = "costmodel.break-even/1"
 #: Where each unknown is looked for, in the unit of its parameter.
@@ -182,7 +182,8 @@ def _as_given(model: str, stated: Values, solve: str, path: Mapping[str, object]
     origins = dict.fromkeys(stated, "given")
     if "kv_bytes_per_token" not in values:
         dtype = kv_dtype_of(found, _text(path, "kv_dtype"))
-        ranks = max(_count(path, key) for key in ("tp", "prefill_tp", "decode_tp"))
+        ranks = _count(path, "decode_tp", _count(path, "tp", 1))
+        check_tp(found, ranks)
         stored = kv_bytes(found, 1, dtype, 1).kv_bytes_per_token_all_layers
         values["kv_bytes_per_token"] = stored * wire_replication(found, ranks)
         origins["kv_bytes_per_token"] = f"{found.name}, {dtype}"
@@ -190,7 +191,8 @@ def _as_given(model: str, stated: Values, solve: str, path: Mapping[str, object]
     link = _text(path, "link")
     if link is not None:
         wire, software = as_link(link), as_connector(str(path["connector"]))
-        ports = _count(path, "nics")
+        ports = _count(path, "nics", 1)
+        check_whole("--nics", ports)
         rate = ports * wire.bandwidth_bytes_per_s * software.bandwidth_share
         for name, value in (("link_bytes_per_s", rate), ("latency", software.latency_s)):
             if name not in values:
@@ -239,9 +241,9 @@ def _text(path: Mapping[str, object], key: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _count(path: Mapping[str, object], key: str) -> int:
+def _count(path: Mapping[str, object], key: str, absent: int) -> int:
     value = path.get(key)
-    return value if isinstance(value, int) else 1
+    return value if isinstance(value, int) else absent
 
 
 # --- the answer --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A formula of the book with its LaTeX, and the glossary. The one question that needs sympy."""
+"""A formula of the book with its LaTeX, a term, and the glossary. The one question that needs sympy."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import inspect
 from dataclasses import dataclass
 
 from ..answer import About
+from ..errors import InputError, unknown
 from ..formula import Formula
-from ..formulas import BOOK, formula_named
+from ..formulas import BOOK
 from ..quantities import QUANTITIES, TERMS
 
 SCHEMA = "costmodel.explain/1"
+OWN = About(sources=("definitions of this project",))
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,18 @@ class Term:
 
 
 @dataclass(frozen=True)
+class TermEntry:
+    """One word of the glossary."""
+
+    schema: str
+    name: str
+    unit: str
+    symbol: str
+    meaning: str
+    about: About
+
+
+@dataclass(frozen=True)
 class Glossary:
     """The field's terms, and the parameters of formulas."""
 
@@ -67,9 +81,23 @@ class Glossary:
     about: About
 
 
-def ask_explain(name: str) -> FormulaEntry:
-    """Return a formula of the book. Raises InputError, with the nearest name, if there is none."""
-    return formula_entry(formula_named(name))
+def ask_explain(name: str) -> FormulaEntry | TermEntry:
+    """Return a formula of the book, or a term or parameter of the glossary, in any case and spelling of gaps.
+
+    Raises InputError, with the nearest of all of them, if there is none.
+    """
+    names = {_folded(known): known for known in (*QUANTITIES, *TERMS, *BOOK)}
+    found = names.get(_folded(name))
+    if found is None:
+        remedy = "(costmodel show formulas and costmodel explain --terms list all)"
+        raise InputError(unknown("formula or term", name, names.values(), remedy=remedy))
+    if found in BOOK:
+        return formula_entry(BOOK[found])
+    return TermEntry(SCHEMA, found, *(TERMS[found] if found in TERMS else QUANTITIES[found]), about=OWN)
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("-", " ").replace("_", " ")
 
 
 def ask_book() -> Book:
@@ -85,7 +113,7 @@ def ask_glossary() -> Glossary:
     """Return the glossary."""
     terms = tuple(Term(name, *fields) for name, fields in TERMS.items())
     quantities = tuple(Term(name, *quantity) for name, quantity in QUANTITIES.items())
-    return Glossary(SCHEMA, terms, quantities, About(sources=("definitions of this project",)))
+    return Glossary(SCHEMA, terms, quantities, OWN)
 
 
 def formula_entry(made: Formula, *, traced: bool = True, schema: str = SCHEMA) -> FormulaEntry:

@@ -13,6 +13,8 @@ from ..inputs.link import Connector, Link, load_connector, load_link
 from ..inputs.model import Model
 from ..serving.instance import InstanceKind, Parallelism, make_instance
 
+_MOST = 10**9
+
 
 def as_model(model: Model | str) -> Model:
     """Return the model of a packaged name or a path of a config.json. Raises InputError."""
@@ -55,7 +57,7 @@ def as_instance(
 
 def kv_dtype_of(model: Model, kv_dtype: str | None) -> str:
     """Return the dtype of the cache. Raises InputError where none is passed and the model states none."""
-    if kv_dtype:
+    if kv_dtype is not None:
         dtype_bytes(kv_dtype)
         return kv_dtype
     if not model.weight_dtype:
@@ -66,9 +68,11 @@ def kv_dtype_of(model: Model, kv_dtype: str | None) -> str:
 
 
 def check_whole(option: str, value: object, low: int = 1) -> None:
-    """Raise InputError unless ``value`` is a whole number of at least ``low``."""
+    """Raise InputError unless ``value`` is a whole number of at least ``low``, and at most 10**9."""
     if not isinstance(value, int) or isinstance(value, bool) or value < low:
         raise InputError(f"{option} must be a whole number of at least {low}, not {value!r}")
+    if value > _MOST:
+        raise InputError(f"{option} must be at most {_MOST:,}")
 
 
 def context_warnings(model: Model, tokens: int) -> tuple[str, ...]:

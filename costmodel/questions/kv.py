@@ -71,7 +71,7 @@ def ask_kv(
     """
     found = as_model(model)
     check_whole("--tokens", tokens)
-    stored = kv_dtype_of(found, kv_dtype or (None if dtype is None else cache_dtype(dtype)))
+    stored = kv_dtype_of(found, cache_dtype(dtype) if kv_dtype is None and dtype is not None else kv_dtype)
     size = kv_bytes(found, tokens, stored, tp)
     capacity: Capacity | None = None
     sources: tuple[str, ...] = (model_source(found),)

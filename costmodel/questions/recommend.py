@@ -35,9 +35,17 @@ def ask_recommend(
     if not 1 <= own.probe <= 1000:
         raise InputError(f"--probe must lie in 1 .. 1000, not {own.probe}")
     answer = recommend(scenario.deployment(), workload, replace(own, method=METHODS[method]), rule=rule)
-    return replace(
-        answer, about=replace(answer.about, assumptions=(*answer.about.assumptions, _told(method, own)))
-    )
+    told = (*_of_the_trace(workload, method, own), _told(method, own))
+    return replace(answer, about=replace(answer.about, assumptions=(*answer.about.assumptions, *told)))
+
+
+def _of_the_trace(workload: Workload, method: str, options: Options) -> tuple[str, ...]:
+    """Say how many requests of a trace the figures rest on."""
+    if not workload.requests:
+        return ()
+    if method == "closed":
+        return (f"trace: {workload.chosen}; means over an even pick",)
+    return (f"trace: {workload.chosen}; {min(options.requests, len(workload.requests)):,} evaluated",)
 
 
 def _told(method: str, options: Options) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..inputs.trace import trace_workload
-from ..inputs.workload import Arrivals, Lengths, Slo, Workload
+from ..inputs.workload import LONGEST, Arrivals, Lengths, Slo, Workload
 from ..units import format_si
 from ..workloads import load_workload, workload_names
 
@@ -54,9 +54,13 @@ def choose_workload(
         raise InputError("--no-slo drops the SLOs; pass it or --slo-ttft and --slo-tpot, not both")
     if trace is not None:
         return _recorded(trace, asked)
-    if name is not None:
-        return _changed(load_workload(name), asked)
-    return _custom(asked)
+    found = _custom(asked) if name is None else _changed(load_workload(name), asked)
+    longest = {"prompts": found.cached_tokens, "outputs": 0}
+    for what, lengths in (("prompts", found.uncached), ("outputs", found.output)):
+        longest[what] += 0 if lengths is None else lengths.high
+        if longest[what] > LONGEST:
+            raise InputError(f"{what} of {longest[what]:,} tokens: at most {LONGEST:,} are followed")
+    return found
 
 
 def _recorded(trace: str | Path, asked: Changes) -> Workload:

@@ -1,10 +1,10 @@
-"""The pages of ``costmodel explain``: a formula, the whole book, the glossary."""
+"""The pages of ``costmodel explain``: a formula, a term, the whole book, the glossary."""
 
 from __future__ import annotations
 
 from ..answer import About
-from ..questions.explain import Book, FormulaEntry, Glossary
-from .page import Block, Code, Heading, Page, table
+from ..questions.explain import Book, FormulaEntry, Glossary, TermEntry
+from .page import Block, Code, Heading, Page, Table, table
 
 PARAMETERS = {
     "name": "parameter",
@@ -16,8 +16,13 @@ PARAMETERS = {
 TERMS = {"name": "term", "unit": "unit", "symbol": "symbol", "meaning": "meaning"}
 
 
-def page(answer: FormulaEntry | Book | Glossary, detail: bool) -> Page:
+def page(answer: FormulaEntry | TermEntry | Book | Glossary, detail: bool) -> Page:
     """Return the page of an answer."""
+    if isinstance(answer, TermEntry):
+        known = {"unit": answer.unit, "symbol": answer.symbol}
+        rows = tuple((label, text) for label, text in known.items() if text)
+        units = (Table((), rows, (False, False)),) if rows else ()
+        return Page(answer.name, (answer.meaning, *units), answer.about, cite=True)
     if isinstance(answer, Glossary):
         quantities = Heading("Parameters of formulas"), table(answer.quantities, TERMS)
         return Page("Glossary", (table(answer.terms, TERMS), *quantities), answer.about)

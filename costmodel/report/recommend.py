@@ -9,7 +9,7 @@ from ..formulas import BOOK
 from ..formulas.threshold import local_cost, remote_advantage, remote_cost
 from .flips import STATISTICS, amount, change, flips_at, sides, unknowns
 from .page import Block, Code, Heading, Page, Table, facts, shown, table
-from .screen import beside_table, margin, screen, terms, unstable, verdict, why
+from .screen import beside_table, levers, margin, screen, terms, unstable, verdict, why
 from .strategies import comparison, heading
 
 #: Topics of the formula book from which a comparison is computed.
@@ -32,6 +32,7 @@ FIGURES = {
     "ttft_mean_s": "TTFT, mean",
     "ttft_p50_s": "TTFT, P50",
     "ttft_p95_s": "TTFT, P95",
+    "ttft_p95_ci_s": "TTFT, P95: sampling error, 95 %",
     "ttft_p99_s": "TTFT, P99",
     "tpot_mean_s": "TPOT, mean",
     "tpot_p50_s": "TPOT, P50",
@@ -72,12 +73,14 @@ def page(answer: Recommendation, detail: bool) -> Page:
     first, *loud = *unstable(answer.strategies), verdict(answer)
     blocks: list[Block] = [*loud, f"{margin(answer)} {terms(answer)}", why(answer)]
     blocks += [Heading("Strategies"), comparison(answer), *beside_table(answer)]
-    blocks += [Heading("What flips the better mean delay"), _flips(answer.flips)]
+    if levers(answer):
+        blocks += [Heading("What flips the better mean delay"), _flips(answer.flips)]
     if answer.elasticities:
         blocks += [Heading(f"What moves {STATISTICS[answer.elasticities[0].statistic]}")]
         blocks += [_levers(answer.elasticities)]
     blocks += [f"Unknown: {reason}" for reason in unknowns([*answer.flips, *answer.elasticities])]
-    blocks += [Heading("Settings"), Table((), tuple(answer.settings.items()), (False, False))]
+    if answer.settings:
+        blocks += [Heading("Settings"), Table((), tuple(answer.settings.items()), (False, False))]
     extra = tuple(_details(answer)) if detail else ()
     return Page(first, tuple(blocks), answer.about, screen=screen(answer), extra=extra)
 

@@ -21,6 +21,14 @@ WORDS = {
     "none_stable": "NONE STABLE",
 }
 HINT = "--detail  --explain  -f markdown"
+#: Assumptions of the first screen, by their first word; the first three are there anyway.
+FIRST = ("control", "trace", "efficiencies")
+#: What the first screen says in fewer words.
+BRIEFLY = {
+    "control time of a hand-over not": "control not",
+    "from the decode side": "from decode",
+    " by operator": "",
+}
 
 
 def screen(answer: Recommendation) -> str:
@@ -31,15 +39,10 @@ def screen(answer: Recommendation) -> str:
         wrapped(f"  {margin(answer)}", "  "),
         wrapped(f"  {terms(answer)}", "  "),
         wrapped(f"  {why(answer)}", "  "),
-        "",
         _plain(comparison(answer)),
         *(wrapped(line, "  ") for line in beside_table(answer)),
-        "",
-        _plain(beside(answer)),
-        *(
-            wrapped(f"  unknown: {reason}", "  ")
-            for reason in unknowns([*answer.flips, *answer.elasticities])
-        ),
+        *(["", _plain(beside(answer))] if levers(answer) else []),
+        *(wrapped(line) for line in _unknown(answer)),
         *(wrapped(line, "  ") for line in footing(answer)),
     ]
     return "\n".join(lines)
@@ -72,14 +75,36 @@ def unstable(results: Sequence[StrategyResult]) -> list[str]:
     return lines
 
 
+def levers(answer: Recommendation) -> bool:
+    """False where no input is known to flip or to move anything: a table would only repeat that."""
+    known = any(flip.now is not None for flip in answer.flips) or bool(answer.elasticities)
+    return known and answer.answered
+
+
+def _unknown(answer: Recommendation) -> list[str]:
+    reasons = unknowns([*answer.flips, *answer.elasticities])
+    if not levers(answer):
+        return [f"what flips the verdict is unknown: {'; '.join(reasons)}"]
+    return [f"  unknown: {reason}" for reason in reasons]
+
+
+def ranked(answer: Recommendation) -> bool:
+    """False where some strategy is stable and none has figures to rank it by."""
+    return answer.verdict != "too_close_to_call" or answer.runner_up is not None
+
+
 def verdict(answer: Recommendation) -> str:
     """Return the verdict with its action."""
+    if not ranked(answer):
+        return f"NOT RANKED: {answer.margin_reason}"
     return f"{WORDS[answer.verdict]}: {answer.action.removeprefix('no strategy is stable: ')}"
 
 
 def margin(answer: Recommendation) -> str:
     """Return the objective, the margin in it with its band, and against whom."""
     word = "goodput per GPU" if answer.objective == "goodput_per_gpu" else "mean delay"
+    if not ranked(answer):
+        return f"By {word}: no margin."
     if answer.margin is None:
         return f"By {word}: no margin: {answer.margin_reason}."
     band = "no band" if answer.margin_low is None else f"{answer.margin_low:.2f}-{answer.margin_high:.2f}"
@@ -114,7 +139,8 @@ def why(answer: Recommendation) -> str:
 
 
 def _seconds(value: float) -> str:
-    return f"{value:.{3 if abs(value) < 0.1 else 2}f} s"
+    text = f"{value:.{3 if abs(value) < 0.1 else 2}f}"
+    return "0 s" if float(text) == 0 else f"{text} s"
 
 
 def beside_table(answer: Recommendation) -> list[str]:
@@ -122,7 +148,9 @@ def beside_table(answer: Recommendation) -> list[str]:
     lines = []
     for reason in dict.fromkeys(r.reason for r in answer.strategies if r.reason and r.stable):
         lines.append(f"not shown: {reason}")
-    if answer.splits:
+    if answer.splits_reason:
+        lines.append(f"other splits: {answer.splits_reason}")
+    elif answer.splits:
         lines.append(f"other splits ({answer.splits[0].strategy}): {', '.join(map(split, answer.splits))}")
     limit = "" if answer.slo_tpot_s is None else f" inside TPOT <= {format_si(answer.slo_tpot_s, 'second')}"
     if answer.deflectable_tokens_per_s is None or answer.deflectable_share is None:
@@ -155,11 +183,13 @@ def footing(answer: Recommendation) -> list[str]:
     about = answer.about
     said = tuple(f"{r.name}:" for r in answer.strategies if not r.stable)
     warned = [text for text in about.warnings if not text.startswith(said or ("\0",))]
-    fits = [t.replace(" by operator", "") for t in about.assumptions if t.startswith("efficiencies")]
-    assumed = [*about.assumptions[:3], *fits]
+    assumed = [*about.assumptions[:3], *(t for t in about.assumptions[3:] if t.startswith(FIRST))]
+    text = "; ".join(assumed)
+    for long, brief in BRIEFLY.items():
+        text = text.replace(long, brief)
     return [
-        f"set: {settings(answer)}",
-        f"assumed: {'; '.join(assumed)}",
+        *([f"set: {settings(answer)}"] if answer.settings else []),
+        f"assumed: {text}",
         f"not modelled: {about.not_modelled[0]}; {len(about.not_modelled) - 1} more      {HINT}",
         *(f"warning: {text}" for text in warned),
     ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from ..questions.explain import FormulaEntry
 from ..questions.show import HardwareEntry, Listing, ModelEntry, PathEntry, Value, WorkloadEntry
+from ..units import Dimension, format_si
 from .explain import formula
 from .kv import LAYERS
-from .page import Block, Heading, Page, Table, facts, shown, table
+from .page import Block, Code, Heading, Page, Table, facts, shown, table
 
 Entry = Listing | ModelEntry | HardwareEntry | PathEntry | WorkloadEntry | FormulaEntry
 
@@ -67,8 +69,41 @@ def page(answer: Entry, detail: bool) -> Page:
         blocks = [words, *_values(answer.values, answer.absent, answer.about.sources)]
         return Page(f"{answer.name}: {answer.title}", tuple(blocks), answer.about, cite=True)
     if isinstance(answer, WorkloadEntry):
-        return Page(answer.name, (facts(answer, WORKLOAD),), answer.about, cite=True)
+        told: list[Block] = [
+            facts(answer, WORKLOAD),
+            Heading("As a file, for --workload"),
+            Code(as_toml(answer), "toml"),
+        ]
+        return Page(answer.name, tuple(told), answer.about, cite=True)
     return Page(answer.name, tuple(formula(answer)), answer.about, cite=True)
+
+
+def as_toml(answer: WorkloadEntry) -> str:
+    """Return a workload as the text of a file that says the same.
+
+    How it was chosen is left out: with one value changed, that is the user's.
+    """
+    objectives = {"ttft": answer.slo_ttft_s, "tpot": answer.slo_tpot_s}
+    arrivals = {key: value for key, value in answer.properties.items() if value and key != "on_period_s"}
+    period = answer.properties["on_period_s"]
+    if isinstance(period, float) and period:
+        arrivals["on_period"] = _quoted(period, "second")
+    tables: dict[str, dict[str, object]] = {
+        "arrivals": {"rate": _quoted(answer.rate_per_s, "1/second"), **arrivals},
+        "prompt": {**(answer.uncached_tokens or {}), "cached": answer.cached_tokens},
+        "output": {**(answer.output_tokens or {})},
+        "slo": {key: _quoted(value, "second") for key, value in objectives.items() if value is not None},
+    }
+    tables["slo"]["attainment"] = answer.attainment
+    lines = [f"name = {json.dumps(answer.name)}"]
+    for name, values in tables.items():
+        lines += ["", f"[{name}]"]
+        lines += [f"{k} = {v:.12g}" if isinstance(v, float) else f"{k} = {v}" for k, v in values.items()]
+    return "\n".join(lines)
+
+
+def _quoted(value: float, dimension: Dimension) -> str:
+    return f'"{format_si(value, dimension, 12)}"'
 
 
 def listing(entries: Sequence[Mapping[str, object]]) -> Table:

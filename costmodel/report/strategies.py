@@ -12,9 +12,9 @@ from .page import Table
 Cell = Callable[[StrategyResult], str]
 NONE = "-"
 GROUPS = (
-    ("copy: link + hand-over", "copy_s"),
-    ("interference: chunks, stalls", "interference_s"),
-    ("stranding: queue + admission", "stranding_s"),
+    ("copy: link, hand-over", "copy_s"),
+    ("interference: chunk+stall", "interference_s"),
+    ("stranding: queue, admit", "stranding_s"),
     ("sharing: decode batch", "sharing_s"),
 )
 _STAGES = ("queue", "prefill", "stretch", "copy", "admission")
@@ -65,10 +65,11 @@ def comparison(answer: Recommendation) -> Table:
 
 
 def _rows(answer: Recommendation) -> Iterator[tuple[str, Cell]]:
-    yield "stable (load/capacity)", _stable
-    yield "goodput, req/s a GPU (band)", _goodput
-    yield "P95 TTFT, s (band)+-sampling", _ttft
-    yield " queue|own|stretch|copy|admit", _stages
+    yield "load/capacity", _load
+    yield "goodput/GPU, req/s (band)", _goodput
+    yield "attainment at this rate", _attainment
+    yield "P95 TTFT, s (band)+-sample", lambda r: _ttft(r, answer.slo_ttft_s)
+    yield "queue|own|stretch|copy|adm", _stages
     if all(result.ttft_p95_s is None for result in answer.strategies):
         yield "mean TTFT, s", lambda r: short(r.ttft_mean_s)
         yield "mean TPOT, ms", lambda r: _milliseconds(r.tpot_mean_s)
@@ -81,19 +82,32 @@ def _rows(answer: Recommendation) -> Iterator[tuple[str, Cell]]:
     yield "KV held for hand-over", _held
 
 
-def _stable(result: StrategyResult) -> str:
-    return f"{'yes' if result.stable else 'NO'} ({short(result.utilisation)})"
+def _load(result: StrategyResult) -> str:
+    """Return the busiest pool's load, and by which rule a strategy that has one routes."""
+    words = [short(result.utilisation), *([] if result.stable else ["UNSTABLE"])]
+    return " ".join([*words, *([result.rule] if result.rule else [])])
 
 
 def _goodput(result: StrategyResult) -> str:
+    """Return the goodput, and the SLO that ends it."""
     band = result.goodput_low_per_gpu_per_s, result.goodput_high_per_gpu_per_s
-    return banded(result.goodput_per_gpu_per_s, *band, decimals=2)
+    text = banded(result.goodput_per_gpu_per_s, *band, decimals=2)
+    return f"{text} {result.goodput_binding}" if result.goodput_binding else text
 
 
-def _ttft(result: StrategyResult) -> str:
-    small = result.ttft_p95_s is not None and result.ttft_p95_s < 0.995
-    text = banded(result.ttft_p95_s, result.ttft_p95_low_s, result.ttft_p95_high_s, 2 if small else 1)
-    spread = result.ttft_p95_ci_s
+def _attainment(result: StrategyResult) -> str:
+    return NONE if result.attainment is None else f"{result.attainment * 100:.3g} %"
+
+
+def _ttft(result: StrategyResult, limit: float | None) -> str:
+    """Return P95 TTFT; beyond its SLO the mark takes the place of the sampling error (--detail has it)."""
+    value, spread = result.ttft_p95_s, result.ttft_p95_ci_s
+    if value is None:
+        return NONE
+    decimals = 2 if value < 0.995 else 1 if value < 9.995 else 0
+    text = banded(value, result.ttft_p95_low_s, result.ttft_p95_high_s, decimals)
+    if limit is not None and value > limit:
+        return f"{text} > SLO"
     return text if spread is None else f"{text}+-{short(spread, 1 if spread >= 0.095 else 2)}"
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from ..errors import InputError
+from ..errors import InputError, shorten
 from .handover import Handover
 from .instance import InstanceKind
 from .memory import KvPool
 from .strategies import Role
 
+MOST_INSTANCES = 4096
+MOST_SPLITS = 15
 FIRST_TOKEN = ("decode", "prefill", "recompute")
 
 
@@ -32,13 +34,16 @@ class Topology:
 
 def parse_topology(text: str) -> Topology:
     """Return the topology written as 2P2D. Raises InputError for anything else and for an empty pool."""
-    match = re.fullmatch(r"(\d+)P(\d+)D", text.strip(), re.IGNORECASE)
+    match = re.fullmatch(r"([0-9]+)P([0-9]+)D", text.strip(), re.IGNORECASE)
+    shown = repr(shorten(text))
     if not match:
-        raise InputError(f"--topology {text!r}: write instances as xPyD, such as 2P2D")
+        raise InputError(f"--topology {shown}: write instances as xPyD, such as 2P2D")
+    if max(len(match[1]), len(match[2])) > 9 or int(match[1]) + int(match[2]) > MOST_INSTANCES:
+        raise InputError(f"--topology {shown}: at most {MOST_INSTANCES:,} instances in all")
     found = Topology(int(match[1]), int(match[2]))
     if found.prefill < 1 or found.decode < 1:
         raise InputError(
-            f"--topology {text!r}: a disaggregated deployment needs at least one prefill and one decode "
+            f"--topology {shown}: a disaggregated deployment needs at least one prefill and one decode "
             "instance; the pooled strategies are compared on the same GPUs anyway"
         )
     return found
@@ -94,11 +99,21 @@ class Deployment:
         """Return the same deployment split another way."""
         return replace(self, topology=topology)
 
+    @property
+    def splits_reason(self) -> str | None:
+        """Why other splits are not of the same GPUs; None where they are."""
+        if self.prefill is self.decode:
+            return None
+        return "the pools differ in hardware or parallelism: another split is not of the same GPUs"
+
     def splits(self) -> list[Topology]:
-        """Other integer splits of the same GPUs into prefill and decode instances."""
-        found = []
-        for prefill in range(1, self.gpus // self.prefill.gpus + 1):
-            left = self.gpus - prefill * self.prefill.gpus
-            if left > 0 and left % self.decode.gpus == 0:
-                found.append(Topology(prefill, left // self.decode.gpus))
-        return [split for split in found if split != self.topology]
+        """Other integer splits of the same GPUs into prefill and decode instances; none of unlike pools.
+
+        Of many, the ``MOST_SPLITS`` nearest to this one, by prefill instances.
+        """
+        if self.splits_reason:
+            return []
+        own, instances = self.topology.prefill, self.topology.instances
+        others = (prefill for prefill in range(1, instances) if prefill != own)
+        nearest = sorted(others, key=lambda prefill: abs(prefill - own))[:MOST_SPLITS]
+        return [Topology(prefill, instances - prefill) for prefill in sorted(nearest)]

@@ -17,9 +17,12 @@ OVERLAPS = ("serial", "layerwise")
 
 
 def wire_replication(model: Model, ranks: int) -> float:
-    """Return how often each KV byte crosses a wire between ends of up to ``ranks`` tensor-parallel GPUs."""
-    heads = [mixer.kv_heads for mixer, _ in model.mixers if isinstance(mixer, Attention)]
-    return max([1.0, *(float(kv_formulas.kv_replication(count, ranks)) for count in heads)])
+    """Return how often each KV byte crosses a wire towards ``ranks`` tensor-parallel GPUs.
+
+    A latent (MLA) counts as one KV head: it is stored whole on every rank, and every rank pulls its own copy.
+    """
+    heads = [mixer.kv_heads if isinstance(mixer, Attention) else 1 for mixer, _ in model.mixers]
+    return max(float(kv_formulas.kv_replication(count, ranks)) for count in heads)
 
 
 class HoldsKv(Protocol):
@@ -80,11 +83,8 @@ class Handover:
 
     @cached_property
     def replication(self) -> float:
-        """How often each KV byte crosses the wire: once, or once per replica of a KV head.
-
-        A latent (MLA) is the same on every rank: one copy is sent and shared inside the instance.
-        """
-        return wire_replication(self.target.model, max(self.target.tp, self.source.tp))
+        """How often each KV byte crosses the wire: once for each replica that the receiving instance keeps."""
+        return wire_replication(self.target.model, self.target.tp)
 
     @property
     def bandwidth_bytes_per_s(self) -> float:
@@ -117,7 +117,7 @@ class Handover:
         count = 0.0
         for mixer, layers in self.source.model.mixers:
             regions = 2.0 if isinstance(mixer, Attention) else 1.0
-            ranks = self.source.tp if isinstance(mixer, Attention) else 1
+            ranks = max(self.source.tp, self.target.tp)
             count += float(transfer.descriptors(self.blocks(tokens), layers, regions * ranks))
         return count
 

@@ -125,13 +125,13 @@ def make_instance(
     whose configuration states no dtype while none is passed.
     """
     layout = parallelism or Parallelism()
-    weight_dtype = dtype or model.weight_dtype
-    if not weight_dtype:
+    weight_dtype = model.weight_dtype if dtype is None else dtype
+    if weight_dtype is None:
         raise InputError(
             f"{model.name}: its configuration states no dtype; pass --dtype, such as --dtype bf16"
         )
     dtype_bytes(weight_dtype)
-    stored_dtype = kv_dtype or cache_dtype(weight_dtype)
+    stored_dtype = cache_dtype(weight_dtype) if kv_dtype is None else kv_dtype
     dtype_bytes(stored_dtype)
     check_tp(model, layout.tp)
     kind = InstanceKind(model, gpu, layout, weight_dtype, stored_dtype, efficiency or efficiency_for(gpu))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..errors import NoAnswerError
+from ..errors import DoesNotFitError
 from ..inputs.parameters import weight_bytes
 from .instance import InstanceKind
 from .kv import kv_bytes
@@ -51,14 +51,14 @@ def kv_pool(
 ) -> KvPool:
     """Return the KV pool of an instance of this kind.
 
-    Weights are spread evenly over the tensor-parallel GPUs. Raises NoAnswerError, with the bytes missing,
+    Weights are spread evenly over the tensor-parallel GPUs. Raises DoesNotFitError, with the bytes missing,
     when the weights and the reserve leave nothing.
     """
     weights = weight_bytes(kind.model, kind.weight_dtype) / kind.gpus
     budget = kind.gpu.memory_bytes * memory_share
     pool = budget - weights - reserve_bytes
     if pool <= 0:
-        raise NoAnswerError(
+        raise DoesNotFitError(
             f"{kind.model.name} does not fit on {kind.label()}: {weights / GIB:.1f} GiB of "
             f"{kind.weight_dtype} weights a GPU and {reserve_bytes / GIB:.1f} GiB reserved exceed "
             f"{memory_share:.0%} of {kind.gpu.memory_bytes / GIB:.2f} GiB by {-pool / GIB:.1f} GiB "

@@ -52,9 +52,9 @@ class Scenario:
         topology = parse_topology(self.topology)
         model = read_model(self.model) if isinstance(self.model, str) else self.model
         prefill = self._kind(model, self.prefill_hardware, self.prefill_tp)
-        same = (self.prefill_hardware, self.prefill_tp or self.tp) == (
+        same = (self.prefill_hardware, self._tp(self.prefill_tp)) == (
             self.decode_hardware,
-            self.decode_tp or self.tp,
+            self._tp(self.decode_tp),
         )
         decode = prefill if same else self._kind(model, self.decode_hardware, self.decode_tp)
         connector = load_connector(self.connector)
@@ -68,8 +68,11 @@ class Scenario:
         ]
         return Deployment(topology, prefill, decode, pools[0], pools[1], path, self.settings)
 
+    def _tp(self, own: int | None) -> int:
+        return self.tp if own is None else own
+
     def _kind(self, model: Model, hardware: str | None, tp: int | None) -> InstanceKind:
-        gpu = load_gpu(hardware or self.hardware)
+        gpu = load_gpu(self.hardware if hardware is None else hardware)
         fits = None if self.efficiency is None else stand_in(self.efficiency, gpu)
-        layout = Parallelism(tp=tp or self.tp)
+        layout = Parallelism(tp=self._tp(tp))
         return make_instance(model, gpu, layout, dtype=self.dtype, kv_dtype=self.kv_dtype, efficiency=fits)

@@ -32,7 +32,11 @@ class Operator:
 
 @dataclass(frozen=True)
 class Step:
-    """A step: its time, a band from the operators' held-out errors, its physical bound and its operators."""
+    """A step: its time, a band from the operators' held-out errors, its physical bound and its operators.
+
+    ``flop`` are the useful ones, ``bytes`` those that the operators move in HBM (expected distinct experts);
+    ``bound_s`` rests on the fewest bytes of any routing.
+    """
 
     time_s: float
     low_s: float
@@ -224,6 +228,7 @@ def analyse_step(
     ending = len(chunks) if last is None else last
     operators = tuple(_operator(kind, load) for load in step_loads(kind, chunks, ending, batch, context))
     time = sum(op.time_s for op in operators)
+    moved = sum(op.bytes for op in operators if op.kind != "all_reduce")
     bound: Bound = step_bound(kind, chunks, ending, batch, context)
     by_kind: dict[str, float] = {}
     for op in operators:
@@ -235,8 +240,8 @@ def analyse_step(
         high_s=time + spread,
         bound_s=bound.time_s,
         flop=bound.flop,
-        bytes=bound.bytes_moved,
+        bytes=moved,
         mfu=bound.compute_s / time,
-        mbu=bound.memory_s / time,
+        mbu=moved / kind.memory_peak / time,
         operators=operators,
     )

@@ -5,10 +5,11 @@ Evaluators interpret these values; no strategy is coded twice. A new strategy is
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
-from ..errors import InputError, unknown
+from ..errors import InputError, shorten, unknown
 
 
 class Schedule(Enum):
@@ -134,8 +135,10 @@ def parse_rule(text: str) -> Rule:
     """Return the rule named ``kairos``, ``kairos-printed`` or ``threshold:N``. Raises InputError."""
     name, _, number = text.partition(":")
     if name == RuleKind.THRESHOLD.value:
-        if not number.isdecimal():
-            raise InputError(f"write a threshold as threshold:N with whole tokens, not {text!r}")
+        if not re.fullmatch("[0-9]{1,9}", number):
+            raise InputError(
+                f"write a threshold as threshold:N with whole tokens, below 10**9, not {shorten(text)!r}"
+            )
         return Rule(RuleKind.THRESHOLD, threshold=int(number))
     known = {kind.value: kind for kind in RuleKind}
     if name not in known or number:

@@ -19,13 +19,14 @@ def workload_names() -> tuple[str, ...]:
 def load_workload(name_or_path: str | Path) -> Workload:
     """Return a packaged workload (names are not case-sensitive) or that of a TOML file.
 
-    Raises InputError with every problem of the file.
+    A file that does not say how it was ``chosen`` is its user's own. Raises InputError with every problem of
+    the file.
     """
     text = str(name_or_path)
     folded = text.lower() if text.lower() in workload_names() else name_or_path
     source = locate(folded, _PACKAGE, _FOLDER, "workload")
     reader = Reader(load_toml(source), str(source))
-    reader.keys(("name", "chosen", "arrivals", "prompt", "output"), ("title", "slo"))
+    reader.keys(("name", "arrivals", "prompt", "output"), ("title", "chosen", "slo"))
     arrivals = reader.sub("arrivals")
     arrivals.keys(("rate",), ("cv", "on_share", "on_period"))
     rate = arrivals.quantity("rate", "1/second")
@@ -41,7 +42,7 @@ def load_workload(name_or_path: str | Path) -> Workload:
         slo.keys((), ("ttft", "tpot", "attainment"))
     values = [_lengths_values(prompt), _lengths_values(output)]
     limits = _slo_values(slo)
-    name, chosen = reader.text("name"), reader.text("chosen")
+    name, chosen = reader.text("name"), reader.text("chosen") or f"given by the user in {source}"
     cached = prompt.whole("cached") if "cached" in prompt.table else 0
     reader.close()
     try:
