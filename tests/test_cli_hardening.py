@@ -183,7 +183,9 @@ def test_prompts_beyond_ten_million_tokens_are_not_followed(tmp_path: Path) -> N
     path = tmp_path / "long.csv"
     path.write_text(HEAD + "0,5,1\n1,10000001,1\n")
     said = refused("recommend", DENSE, "--hardware", A100, "--trace", str(path))
-    assert "line 3: prompt_tokens '10000001' is not a whole number of at least 1 and at most 10,000,000" in said
+    assert (
+        "line 3: prompt_tokens '10000001' is not a whole number of at least 1 and at most 10,000,000" in said
+    )
 
 
 @pytest.mark.parametrize("text", ["100000P1D", "4096P1D", "1P" + "9" * 5000 + "D", "٢P2D", "2P2D2P", "0P1D"])
@@ -292,6 +294,9 @@ def test_latent_attention_checks_kv_heads_it_does_not_use(bad: Any) -> None:
 
 
 def test_long_names_are_cut_in_messages(tmp_path: Path) -> None:
-    for arguments in (("kv", "x" * 5000, "--tokens", "5"), ("kv", DENSE, "--tokens", "5", "--dtype", "y" * 5000)):
+    for arguments in (
+        ("kv", "x" * 5000, "--tokens", "5"),
+        ("kv", DENSE, "--tokens", "5", "--dtype", "y" * 5000),
+    ):
         assert len(refused(*arguments)) < 400
     assert len(refused("kv", DENSE, "--tokens", "5" + "z" * 5000)) < 250

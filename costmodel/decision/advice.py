@@ -131,7 +131,5 @@ def settings(deployment: Deployment, best: str | None, threshold: float | None, 
         lines["dynamo"] = f"eff_isl_threshold={round(threshold)}"
         lines["llm-d"] = f"nonCachedTokens={round(threshold)}"
     if best == DEFLECTED.name and rule.kind is not RuleKind.THRESHOLD:
-        lines["kairos"] = (
-            f"alpha={rule.alpha:g} beta={rule.beta:g}, chunks {', '.join(map(str, rule.candidates))}"
-        )
+        lines["kairos"] = f"alpha={rule.alpha:g} beta={rule.beta:g}"
     return lines

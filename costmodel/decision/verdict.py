@@ -62,11 +62,11 @@ def judge(results: Sequence[StrategyResult], strategies: Sequence[Strategy], ban
     moved = _moved(by_name[best.name], by_name[second.name], best, second, objective, bands)
     errors = [_noise(r, objective) for r in (best, second)]
     if None in errors:
-        why = "no band: the sample is too small to know its own error; raise --requests and --probe"
+        why = "the sample is too small to know its own error; raise --requests and --probe"
         return Verdict(TOO_CLOSE, objective, best.name, second.name, margin, None, None, why)
     noise = [margin * (1 + error) for error in errors if error is not None]
     if moved is None:
-        why = "no band: the closed form has no means at every moved step time, and bands rest on them"
+        why = "no closed-form means here, and bands rest on them"
         close = margin / spread(margin, noise) <= 1
         verdict = TOO_CLOSE if close else best.name
         return Verdict(verdict, objective, best.name, second.name, margin, None, None, why)

@@ -109,7 +109,7 @@ def margin(answer: Recommendation) -> str:
         return f"By {word}: no margin: {answer.margin_reason}."
     band = "no band" if answer.margin_low is None else f"{answer.margin_low:.2f}-{answer.margin_high:.2f}"
     times = f"{answer.margin:.2f}x ({band})"
-    why_not = f" {answer.margin_reason}." if answer.margin_reason else ""
+    why_not = f" No band: {answer.margin_reason}." if answer.margin_reason else ""
     if answer.objective == "goodput_per_gpu":
         return f"By {word}: {times} that of the next best ({answer.runner_up}).{why_not}"
     return f"By {word}: the next best ({answer.runner_up}) has {times} of it.{why_not}"
