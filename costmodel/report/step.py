@@ -10,7 +10,7 @@ TIMES = {
     "mfu": "MFU",
     "mbu": "MBU",
     "flop": "FLOPs a GPU",
-    "bytes": "bytes a GPU, at least",
+    "bytes": "HBM bytes a GPU",
 }
 MIXED = {"decode_alone_s": "the same decodes alone", "stall_s": "what the chunk adds"}
 OPERATORS = {"name": "operator", "count": "runs", "time_s": "time", "bound_s": "bound", "limit": "limited by"}
