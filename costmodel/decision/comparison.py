@@ -23,6 +23,8 @@ from .results import PoolResult, StrategyResult
 #: Requests evaluated at the given rate: a P95 with a confidence interval, in a second or two each.
 REQUESTS = 2000
 
+_NO_BAND = "the closed form has no means at every moved step time, and bands rest on them"
+
 Progress = Callable[[str], None]
 
 
@@ -134,6 +136,8 @@ class Comparison:
             ttft_p95_stages=stages.stages,
             ttft_stage_p95_not_additive=summary.stage_percentiles(done, first),
             stage_scale=stages.scale,
+            tpot_reason=None if tpots else "one output token: no gap between tokens",
+            band_reason=None if factor is not None else _NO_BAND,
             tpot_mean_s=summary.mean(tpots) if tpots else None,
             tpot_p50_s=summary.quantile(tpots, 0.5) if tpots else None,
             tpot_p99_s=summary.quantile(tpots, 0.99) if tpots else None,
@@ -182,6 +186,7 @@ class Comparison:
             goodput_per_gpu_per_s=best,
             goodput_low_per_gpu_per_s=None if factor is None else best / factor,
             goodput_high_per_gpu_per_s=None if factor is None else best * factor,
+            band_reason=result.band_reason if factor is not None else _NO_BAND,
             goodput_binding=found.binding,
             goodput_sampling=found.sampling,
             goodput_reason=found.reason,

@@ -54,6 +54,7 @@ class StrategyResult:
     goodput_per_gpu_per_s: float | None = None
     goodput_low_per_gpu_per_s: float | None = None
     goodput_high_per_gpu_per_s: float | None = None
+    band_reason: str | None = None
     goodput_binding: str | None = None
     goodput_sampling: float | None = None
     goodput_reason: str | None = None
@@ -71,6 +72,7 @@ class StrategyResult:
     ttft_p95_stages: dict[str, float] | None = None
     ttft_stage_p95_not_additive: dict[str, float] | None = None
     stage_scale: float | None = None
+    tpot_reason: str | None = None
     tpot_mean_s: float | None = None
     tpot_p50_s: float | None = None
     tpot_p99_s: float | None = None

@@ -201,7 +201,8 @@ class ClosedForm:
         wire = moments(self.wires, copied)
         use, link_use = rate * service.mean / servers, copies * wire.mean / lanes
         wait = queue_wait(rate, service, servers, self.scv) if use < 1 else math.inf
-        # The port is that of an instance chosen for its memory: a queue of its own, not one of several servers.
+        # A copy needs two given ports at once. One queue for all ports is right for equal prompts, which take
+        # turns, and too low by a factor for unlike ones; a queue for each port errs on the safe side.
         link = queue_wait(copies / lanes, wire, 1, 1.0) if link_use < 1 else 0.0
         sent = copies / self.rate
         return _Remote(use, wait, service.mean, link_use, link, moments(self.copies, copied).mean, sent)

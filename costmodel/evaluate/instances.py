@@ -75,6 +75,7 @@ class Instance:
         self.used_bytes = 0.0
         self.seats = 0
         self.pending_tokens = 0
+        self.placed = 0
         self.context = 0
         self.link_free = 0.0
         self._prompts: list[Prompt] = []

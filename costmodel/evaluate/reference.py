@@ -137,6 +137,7 @@ class Reference:
         record.route = "remote" if route.copies else "local"
         inst.waiting.append(Prompt(record, inst, route.copies))
         inst.pending_tokens += record.request.uncached_tokens
+        inst.placed += 1
         return inst
 
     # --- steps ---------------------------------------------------------------------------------------
@@ -204,6 +205,7 @@ class Reference:
                 return [inst]
         target = self.router.decode_instance()
         target.inbound.append((record, inst))
+        target.placed += 1
         self._reserve(target, now)
         return [inst]
 

@@ -17,7 +17,8 @@ class Router:
     """Places requests on arrival, with the state of every instance in view; a placement is final.
 
     Among the instances of a pool: fewest prompt tokens pending, then the smallest batch. Decode instances
-    for a hand-over: fewest KV bytes held or awaited.
+    for a hand-over: fewest KV bytes held or awaited. Ties go to the one placed upon least often, so that
+    idle instances, and their ports, take turns.
     """
 
     def __init__(
@@ -86,14 +87,16 @@ class Router:
 
 
 def _least_pending(instances: Sequence[Instance]) -> Instance:
-    return min(instances, key=lambda inst: (inst.pending_tokens, len(inst.running) + len(inst.waiting)))
+    return min(
+        instances, key=lambda inst: (inst.pending_tokens, len(inst.running) + len(inst.waiting), inst.placed)
+    )
 
 
-def _kv_load(inst: Instance) -> float:
+def _kv_load(inst: Instance) -> tuple[float, int]:
     awaited = sum(
         inst.pool.held_bytes(record.request.isl + record.request.output_tokens) for record, _ in inst.inbound
     )
-    return (inst.used_bytes + awaited) / inst.pool.pool_bytes
+    return (inst.used_bytes + awaited) / inst.pool.pool_bytes, inst.placed
 
 
 def _deflected_ttft(
