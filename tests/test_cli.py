@@ -9,11 +9,10 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from cli_runner import asked, run
 
 from costmodel.cli import COMMANDS, main
 from costmodel.evaluate.timeline import ACCOUNTS
@@ -74,17 +73,6 @@ QUESTIONS: dict[str, tuple[list[str], set[str]]] = {
     "term": (["explain", "MBU"], {"name", "unit", "symbol", "meaning"}),
     "terms": (["explain", "--terms"], {"terms", "quantities"}),
 }  # fmt: skip
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments, prog_name="costmodel")
-
-
-def asked(*arguments: str) -> dict[str, Any]:
-    result = run(*arguments, "-f", "json")
-    assert result.exit_code == 0, result.output
-    answer: dict[str, Any] = json.loads(result.stdout)
-    return answer
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

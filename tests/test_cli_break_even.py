@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from cli_runner import asked, run
 
-from costmodel.cli import main
 from costmodel.decision.breakeven import UNKNOWNS
 from costmodel.formulas import threshold
 
@@ -36,17 +34,6 @@ KEYS = {
     "valid_to", "numeric_root", "settings", "at_observed_load", "self_consistent", "continuous", "distance",
     "assumptions", "sources", "not_modelled", "warnings",
 }  # fmt: skip
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments, prog_name="costmodel")
-
-
-def asked(*arguments: str) -> dict[str, Any]:
-    result = run(*arguments, "-f", "json")
-    assert result.exit_code == 0, result.output
-    answer: dict[str, Any] = json.loads(result.stdout)
-    return answer
 
 
 @pytest.mark.parametrize(("wait", "tokens", "continuous"), [("0", 141, 159), ("0.78s", 1390, 1396)])

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from cli_runner import run
 
-from costmodel.cli import main
 from costmodel.errors import InputError
 from costmodel.families import packaged_models, parse_config, read_model
 from costmodel.inputs.trace import read_trace, trace_workload
@@ -32,10 +31,6 @@ STEP = ("step", DENSE, "--hardware", A100, "--phase")
 COPY = ("transfer", DENSE, "--link", "eth-200")
 SERVED = ("--hardware", A100, "--isl", "1000", "--osl", "100", "--rate", "1")
 MAIN = ("recommend", DENSE, *SERVED, "--method", "closed")
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments, prog_name="costmodel")
 
 
 def refused(*arguments: str) -> str:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from cli_runner import asked, run
 
-from costmodel.cli import main
 from costmodel.cli.progress import Progress
 from costmodel.decision.comparison import Options
 from costmodel.decision.results import Recommendation
@@ -43,17 +42,6 @@ STRATEGY = {
     "ttft_p99_s", "ttft_p95_stages", "tpot_p50_s", "tpot_p99_s", "ledger", "copy_s", "interference_s",
     "stranding_s", "sharing_s", "splitting_s", "stage_scale", "kv_held_byte_s", "gpu_s",
 }  # fmt: skip
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments, prog_name="costmodel")
-
-
-def asked(*arguments: str) -> dict[str, Any]:
-    result = run(*arguments, "-f", "json")
-    assert result.exit_code == 0, result.output
-    answer: dict[str, Any] = json.loads(result.stdout)
-    return answer
 
 
 @pytest.fixture(scope="module")

@@ -128,7 +128,6 @@ def _efficiencies() -> Iterable[str]:
 
 GPU = Known("NAME|FILE", _gpus)
 LINK = Known("NAME|FILE", _links)
-TOKENS = Quantity("token")
 SECONDS = Quantity("second")
 MOST_GPUS, MOST_REQUESTS, MOST_SEED = 4096, 10**7, 2**64 - 1
 

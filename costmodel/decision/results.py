@@ -8,16 +8,6 @@ from ..answer import About
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A best value and the band around it."""
-
-    best: float
-    low: float | None
-    high: float | None
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
 class PoolResult:
     """A pool of a strategy: offered work over capacity, and what its GPUs did with their time."""
 

@@ -38,9 +38,9 @@ def fit_of(kind: InstanceKind, operator: str) -> OperatorFit:
         ) from None
 
 
-def peak(kind: InstanceKind, load: Load) -> float:
-    """Return the peak rate at which an operator runs, flop/s."""
-    return kind.product_peak if load.kind in EIGHT_BIT else kind.activation_peak
+def peak(kind: InstanceKind, operator: str) -> float:
+    """Return the peak rate at which an operator kind runs, flop/s."""
+    return kind.product_peak if operator in EIGHT_BIT else kind.activation_peak
 
 
 @lru_cache(maxsize=1024)
@@ -61,7 +61,7 @@ def _prepared(kind: InstanceKind, operator: str) -> tuple[Formula, list[float], 
 
 def _of_hardware(kind: InstanceKind, operator: str, name: str) -> float:
     if name == "peak_flop_per_s":
-        return kind.product_peak if operator in EIGHT_BIT else kind.activation_peak
+        return peak(kind, operator)
     if name == "memory_bytes_per_s":
         return kind.memory_peak
     return {"tp": float(kind.tp), "link_bytes_per_s": kind.gpu.get("nvlink_bandwidth")}[name]
@@ -80,4 +80,4 @@ def load_bound(kind: InstanceKind, load: Load) -> float:
     """Return the least time of one run of an operator on its own: its roofline, or its bytes on the link."""
     if load.kind == "all_reduce":
         return float(forms.all_reduce_bound(load.bytes_moved, kind.tp, kind.gpu.get("nvlink_bandwidth")))
-    return float(roofline.roofline_time(load.flop, load.bytes_moved, peak(kind, load), kind.memory_peak))
+    return float(roofline.roofline_time(load.flop, load.bytes_moved, peak(kind, load.kind), kind.memory_peak))

@@ -51,7 +51,7 @@ class Step:
 
 def _operator(kind: InstanceKind, load: Load) -> Operator:
     intensity = load.flop / load.bytes_moved
-    ridge = roofline.ridge_point(peak(kind, load), kind.memory_peak)
+    ridge = roofline.ridge_point(peak(kind, load.kind), kind.memory_peak)
     bound, time = load_bound(kind, load), load_time(kind, load)
     if load.kind == "all_reduce":
         limit = "link"
