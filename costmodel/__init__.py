@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .inputs.workload import Request as Request
     from .inputs.workload import Slo as Slo
     from .inputs.workload import Workload as Workload
+    from .memory.kv import kv_bytes as kv_bytes
+    from .memory.parallelism import Parallelism as Parallelism
     from .questions.break_even import ask_break_even as ask_break_even
     from .questions.kv import ask_kv as ask_kv
     from .questions.recommend import ask_recommend as ask_recommend
@@ -38,9 +40,7 @@ if TYPE_CHECKING:
     from .serving.deployment import Settings as Settings
     from .serving.handover import Handover as Handover
     from .serving.handover import analyse_transfer as analyse_transfer
-    from .serving.instance import Parallelism as Parallelism
     from .serving.instance import make_instance as make_instance
-    from .serving.kv import kv_bytes as kv_bytes
     from .serving.memory import kv_pool as kv_pool
     from .serving.scenario import Scenario as Scenario
     from .serving.step import analyse_step as analyse_step
@@ -108,8 +108,9 @@ _MODULES = {
     "formulas": ("BOOK", "formula_named"),
     "serving.handover": ("Handover", "analyse_transfer"),
     "inputs.hardware": ("load_gpu",),
-    "serving.instance": ("Parallelism", "make_instance"),
-    "serving.kv": ("kv_bytes",),
+    "serving.instance": ("make_instance",),
+    "memory.parallelism": ("Parallelism",),
+    "memory.kv": ("kv_bytes",),
     "inputs.link": ("load_connector", "load_link"),
     "serving.memory": ("kv_pool",),
     "inputs.parameters": ("count_parameters",),

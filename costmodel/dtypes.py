@@ -4,11 +4,34 @@ from __future__ import annotations
 
 from .errors import InputError, unknown
 
-DTYPE_BYTES: dict[str, int] = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1, "int8": 1}
+DTYPE_BYTES: dict[str, float] = {
+    "bf16": 2,
+    "fp16": 2,
+    "fp32": 4,
+    "fp8": 1,
+    "int8": 1,
+    # Without their scales, which a weight format counts apart:
+    "int4": 0.5,
+    "fp4": 0.5,
+    "mxfp4": 0.5,
+    "nvfp4": 0.5,
+}
+
+#: Bytes of a cached element; block-scaled types with their scales.
+CACHE_BYTES: dict[str, float] = {
+    "bf16": 2,
+    "fp16": 2,
+    "fp32": 4,
+    "fp8": 1,
+    "int8": 1,
+    "nvfp4": 9 / 16,  # 4 bits and an fp8 scale for 16 values
+    "q8_0": 34 / 32,  # llama.cpp: 8 bits and a 2-byte scale for 32 values
+    "q4_0": 18 / 32,  # llama.cpp: 4 bits and a 2-byte scale for 32 values
+}
 
 
-def dtype_bytes(name: str) -> int:
-    """Return the bytes of one element. Raises InputError for a name that :data:`DTYPE_BYTES` does not hold.
+def dtype_bytes(name: str) -> float:
+    """Return the bytes of one weight. Raises InputError for a name that :data:`DTYPE_BYTES` does not hold.
 
     >>> dtype_bytes("bf16")
     2
@@ -19,7 +42,7 @@ def dtype_bytes(name: str) -> int:
 
 
 def cache_dtype(weight_dtype: str) -> str:
-    """Dtype of the KV cache where none is asked for: that of the weights, bf16 for one-byte weights.
+    """Dtype of the KV cache where none is asked for: that of the weights, bf16 for narrow weights.
 
     >>> cache_dtype("fp16"), cache_dtype("fp8")
     ('fp16', 'bf16')

@@ -13,7 +13,8 @@ from costmodel.evaluate.closed import ClosedForm
 from costmodel.families import read_model
 from costmodel.inputs.hardware import load_gpu
 from costmodel.inputs.workload import Arrivals, Lengths, Slo, Workload
-from costmodel.serving.instance import Parallelism, make_instance
+from costmodel.memory.parallelism import Parallelism
+from costmodel.serving.instance import make_instance
 from costmodel.serving.scenario import Scenario
 from costmodel.serving.strategies import CHUNKED, COLOCATED, DISAGGREGATED
 

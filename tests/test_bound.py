@@ -22,9 +22,9 @@ from costmodel.inputs.model import (
     Mixer,
     Model,
 )
+from costmodel.memory.parallelism import Parallelism, allowed_tp
 from costmodel.serving.bound import step_bound
-from costmodel.serving.instance import InstanceKind, Parallelism, make_instance
-from costmodel.serving.kv import allowed_tp
+from costmodel.serving.instance import InstanceKind, make_instance
 from costmodel.serving.step import analyse_step
 from costmodel.serving.work import Chunk
 
@@ -179,7 +179,8 @@ def blocks() -> st.SearchStrategy[FeedForward]:
 
 
 def layers() -> st.SearchStrategy[Layer]:
-    return st.builds(Layer, st.integers(1, 40), mixers(), blocks(), st.just(0))
+    pair = st.tuples(mixers(), blocks())
+    return st.builds(Layer, st.integers(1, 40), pair, st.just(0))
 
 
 models = st.builds(
@@ -230,7 +231,7 @@ def instances(draw: st.DrawFn) -> InstanceKind:
 
 def small(mixer: Mixer, kv_dtype: str) -> InstanceKind:
     """An A100 with a model so narrow that attention is nearly all of its work."""
-    layer = Layer(1, mixer, Dense(64), 0)
+    layer = Layer(1, (mixer, Dense(64)), 0)
     model = Model("small", "small", 128, 100, (layer,), False, "bf16", None, "small")
     return make_instance(model, gpu("a100-sxm-80gb"), kv_dtype=kv_dtype)
 

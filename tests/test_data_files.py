@@ -226,9 +226,7 @@ def test_model_has_source_and_type(path: Path) -> None:
     assert config["model_type"]
     organisation, separator, name = path.name.removesuffix(".json").partition("--")
     assert organisation and separator and name
-    for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"):
-        assert config[key] > 0
-    assert not {"rope_scaling", "rope_theta", "bos_token_id", "eos_token_id", "auto_map"} & set(config)
+    assert not {"bos_token_id", "eos_token_id", "auto_map"} & set(config)
 
 
 @pytest.mark.skipif(not FACTS.is_dir(), reason="the published configurations are not beside this checkout")

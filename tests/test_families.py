@@ -49,12 +49,12 @@ def refusal(model_type: str, **changes: Any) -> InputError:
 def windows(model: Model) -> dict[int | None, int]:
     counts: dict[int | None, int] = {}
     for layer in model.layers:
-        counts[layer.mixer.window] = counts.get(layer.mixer.window, 0) + layer.count
+        counts[layer.mixers[0].window] = counts.get(layer.mixers[0].window, 0) + layer.count
     return counts
 
 
 def attention(model: Model) -> Attention:
-    mixer = model.layers[0].mixer
+    mixer = model.layers[0].mixers[0]
     assert isinstance(mixer, Attention)
     return mixer
 
@@ -81,11 +81,11 @@ def test_every_packaged_model_is_readable_and_states_its_source() -> None:
 def test_packaged_names(text: str) -> None:
     model = read_model(text)
     assert model.name == "deepseek-ai/DeepSeek-V2-Lite"
-    assert [(layer.count, type(layer.ffn).__name__) for layer in model.layers] == [
+    assert [(layer.count, type(layer.feed_forwards[0]).__name__) for layer in model.layers] == [
         (1, "Dense"),
         (26, "Experts"),
     ]
-    assert model.layers[1].ffn == Experts(64, 6, 1408, shared_width=2 * 1408)
+    assert model.layers[1].feed_forwards[0] == Experts(64, 6, 1408, shared_width=2 * 1408)
     assert (model.weight_dtype, model.max_context) == ("bf16", 163_840)
 
 
@@ -306,13 +306,15 @@ def test_window_of_qwen_only_where_switched_on() -> None:
 
 def test_dense_layers_of_deepseek() -> None:
     model = parse("deepseek_v3")
-    assert [(layer.count, type(layer.ffn).__name__) for layer in model.layers] == [
+    assert [(layer.count, type(layer.feed_forwards[0]).__name__) for layer in model.layers] == [
         (3, "Dense"),
         (58, "Experts"),
     ]
     # Every second layer from layer 3 on: 4, 6, ..., 60 are 29.
     every_second = parse("deepseek_v3", moe_layer_freq=2)
-    assert sum(layer.count for layer in every_second.layers if isinstance(layer.ffn, Experts)) == 29
+    assert (
+        sum(layer.count for layer in every_second.layers if isinstance(layer.feed_forwards[0], Experts)) == 29
+    )
     assert parse("deepseek_v3", num_nextn_predict_layers=...).extras == (("fp8_scales", 40_838_232),)
 
 

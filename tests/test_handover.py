@@ -8,9 +8,10 @@ from costmodel.errors import InputError
 from costmodel.families import read_model
 from costmodel.inputs.hardware import load_gpu
 from costmodel.inputs.link import load_connector, load_link
+from costmodel.memory.parallelism import Parallelism
 from costmodel.questions.transfer import ask_transfer
 from costmodel.serving.handover import Handover, KvEnd
-from costmodel.serving.instance import Parallelism, make_instance
+from costmodel.serving.instance import make_instance
 
 # Mooncake, docs/source/performance/vllm/vllm-v1-pd-performance.md (3b5a594): Qwen3-8B, TP8 to TP8,
 # 8 x 200 Gb/s RoCE: prompt tokens and milliseconds of the transfer.

@@ -10,7 +10,8 @@ from costmodel.errors import InputError
 from costmodel.families import read_model
 from costmodel.formulas import kv as book
 from costmodel.inputs.model import Attention, Dense, Experts, LatentAttention, Layer, Mixer, Model
-from costmodel.serving.kv import allowed_tp, check_tp, kv_bytes
+from costmodel.memory.kv import kv_bytes
+from costmodel.memory.parallelism import allowed_tp, check_tp
 
 # Bytes a token in bf16 over all layers, by hand: layers x 2 x KV heads x head width x 2 bytes; MLA: layers x
 # (latent + rotary key) x 2 bytes. DeepSeek's hardware paper prints 70 KB for V3 and 516 for Llama-3.1-405B.
@@ -111,7 +112,7 @@ def test_dtype_scales_the_bytes() -> None:
     assert kv_bytes(model, 3, "fp8").kv_bytes == 3 * 65_536
     assert kv_bytes(model, 3, "fp32").kv_bytes == 3 * 262_144
     for name in ("auto", "float16", ""):
-        with pytest.raises(InputError, match="unknown dtype"):
+        with pytest.raises(InputError, match="unknown KV dtype"):
             kv_bytes(model, 3, name)
 
 
@@ -142,7 +143,7 @@ NARROW = Dense(64)
 
 
 def tiny(*mixers: Mixer, ffn: Dense | Experts = NARROW) -> Model:
-    layers = tuple(Layer(index + 1, mixer, ffn, 0) for index, mixer in enumerate(mixers))
+    layers = tuple(Layer(index + 1, (mixer, ffn), 0) for index, mixer in enumerate(mixers))
     return Model("tiny", "test", 64, 10, layers, False, "bf16", None, "test")
 
 
@@ -162,7 +163,7 @@ def test_sequence_against_a_loop_over_tokens(mixers: list[Mixer], tokens: int, t
     model = tiny(*mixers)
     once = per_gpu = 0
     for layer in model.layers:
-        mixer = layer.mixer
+        mixer = layer.mixers[0]
         for position in range(tokens):
             age = tokens - 1 - position
             if mixer.window is not None and age >= mixer.window:

@@ -7,7 +7,8 @@ import pytest
 from costmodel.errors import NoAnswerError
 from costmodel.families import read_model
 from costmodel.inputs.hardware import load_gpu
-from costmodel.serving.instance import InstanceKind, Parallelism, make_instance
+from costmodel.memory.parallelism import Parallelism
+from costmodel.serving.instance import InstanceKind, make_instance
 from costmodel.serving.memory import kv_pool
 
 GIB = 1024**3

@@ -10,10 +10,9 @@ from costmodel.errors import InputError
 from costmodel.families import packaged_models, parse_config, read_model
 from costmodel.inputs.model import Attention, Dense, Experts, LatentAttention
 from costmodel.inputs.parameters import (
-    block_scales,
+    block_parameters,
     count_parameters,
-    ffn_parameters,
-    mixer_parameters,
+    stored_scales,
     weight_bytes,
 )
 
@@ -159,23 +158,23 @@ def test_active_parameters_of_opt_are_its_published_count() -> None:
 
 def test_mixer_parameters_by_hand() -> None:
     # q 10x8, k and v 10x4, o 8x10; biases 8 + 2 x 4 and 10; norms 2 x 4.
-    mixer = Attention(2, 1, 4, qkv_bias=True, out_bias=True, qk_norm=True)
-    assert mixer_parameters(mixer, 10) == 80 + 2 * 40 + 80 + 16 + 10 + 8
+    mixer = Attention(2, 1, 4, qkv_bias=True, out_bias=True, norm_parameters=8)
+    assert block_parameters(mixer, 10) == 80 + 2 * 40 + 80 + 16 + 10 + 8
     # q_a 10x6 + 6, q_b 6 x 2x(3+2), kv_a 10x(5+2) + 5, kv_b 5 x 2x(3+4), o 2x4 x 10.
     latent = LatentAttention(heads=2, q_rank=6, kv_rank=5, nope_dim=3, rope_dim=2, v_dim=4)
-    assert mixer_parameters(latent, 10) == 66 + 60 + 75 + 70 + 80
+    assert block_parameters(latent, 10) == 66 + 60 + 75 + 70 + 80
     # Without a query rank: q 10 x 2x(3+2).
-    assert mixer_parameters(replace(latent, q_rank=None), 10) == 100 + 75 + 70 + 80
+    assert block_parameters(replace(latent, q_rank=None), 10) == 100 + 75 + 70 + 80
 
 
-def test_ffn_parameters_by_hand() -> None:
-    assert ffn_parameters(Dense(7), 10) == 3 * 70
-    assert ffn_parameters(Dense(7, matrices=2, bias=True), 10) == 2 * 70 + 7 + 10
-    assert ffn_parameters(Dense(7, bias=True), 10) == 3 * 70 + 2 * 7 + 10
+def test_feed_forward_parameters_by_hand() -> None:
+    assert block_parameters(Dense(7), 10) == 3 * 70
+    assert block_parameters(Dense(7, matrices=2, bias=True), 10) == 2 * 70 + 7 + 10
+    assert block_parameters(Dense(7, bias=True), 10) == 3 * 70 + 2 * 7 + 10
     # Router 10x8 + 8, experts 8 x 3 x 10 x 6, shared 3 x 10 x 12, gate 10.
     experts = Experts(8, 2, 6, shared_width=12, shared_gate=True, router_bias=True)
-    assert ffn_parameters(experts, 10) == 88 + 8 * 180 + 360 + 10
-    assert ffn_parameters(experts, 10, active=True) == 88 + 2 * 180 + 360 + 10
+    assert block_parameters(experts, 10) == 88 + 8 * 180 + 360 + 10
+    assert block_parameters(experts, 10, active=True) == 88 + 2 * 180 + 360 + 10
 
 
 def test_qwen2_moe_with_dense_layers_by_hand() -> None:
@@ -201,7 +200,7 @@ def test_qwen2_moe_with_dense_layers_by_hand() -> None:
     by_hand = 6 * (attention + 16) + 2 * sparse + 4 * dense + 2 * 11 * 8 + 8
     model = parse_config(data, "by hand", "tiny")
     assert count_parameters(model).total_parameters == by_hand
-    assert sorted((type(layer.ffn).__name__, layer.count) for layer in model.layers) == [
+    assert sorted((type(layer.feed_forwards[0]).__name__, layer.count) for layer in model.layers) == [
         ("Dense", 4),
         ("Experts", 2),
     ]
@@ -214,7 +213,7 @@ def test_fp8_scales_are_the_published_surplus_of_deepseek_v3() -> None:
     # By hand: attention 12x56 + 192x12 + 5x56 + 256x4 + 56x128, dense block 3 x 144x56, expert 3 x 16x56.
     attention, dense, expert = 672 + 2304 + 280 + 1024 + 7168, 3 * 144 * 56, 3 * 16 * 56
     by_hand = 61 * attention + 3 * dense + 58 * 257 * expert
-    assert block_scales(model.layers, model.hidden, (128, 128)) == by_hand
+    assert stored_scales(model.layers, model.hidden) == by_hand
     assert any(f"{by_hand:,}" in note for note in model.notes)
 
 
@@ -223,7 +222,7 @@ def test_weight_bytes_of_deepseek_v3_are_the_size_of_its_files() -> None:
     # bytes for each of 91,991 tensors, 12 MB). Beside the main model: one layer, eh_proj, both tables.
     model = read_model("deepseek-ai/DeepSeek-V3")
     moe_layer = model.layers[-1]
-    quantised = mixer_parameters(moe_layer.mixer, 7168) - 1536 - 512 + 257 * 3 * 7168 * 2048
+    quantised = block_parameters(moe_layer.mixers[0], 7168) - 1536 - 512 + 257 * 3 * 7168 * 2048
     scales = 12 * 56 + 192 * 12 + 5 * 56 + 256 * 4 + 56 * 128 + 257 * 3 * 16 * 56
     extras = dict(model.extras)
     wide = extras["mtp"] - quantised + extras["stored_mtp_embed_head"]

@@ -10,7 +10,8 @@ import pytest
 
 from costmodel.families import read_model
 from costmodel.inputs.hardware import load_gpu
-from costmodel.serving.instance import InstanceKind, Parallelism, make_instance
+from costmodel.memory.parallelism import Parallelism
+from costmodel.serving.instance import InstanceKind, make_instance
 from costmodel.serving.step import analyse_step
 from costmodel.serving.work import Chunk, token_loads
 

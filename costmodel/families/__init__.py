@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,52 +12,37 @@ from ..data import package_files
 from ..errors import InputError, nearest, unknown
 from ..inputs.model import Model
 from .config import Config, shown
-from .deepseek import deepseek_v2, deepseek_v3
-from .llama import llama
-from .mistral import mistral
-from .mixtral import mixtral
-from .opt import opt
-from .qwen2 import qwen2, qwen2_moe
-from .qwen3 import qwen3, qwen3_moe
+from .registry import ADAPTERS, adapter
+from .towers import with_towers
+from .wrappers import NESTED, WRAPPERS, language_model, nested_fields
 
 MODELS = "costmodel._models"
 
-ADAPTERS: dict[str, Callable[[Config], Model]] = {
-    "deepseek_v2": deepseek_v2,
-    "deepseek_v3": deepseek_v3,
-    "llama": llama,
-    "mistral": mistral,
-    "mixtral": mixtral,
-    "opt": opt,
-    "qwen2": qwen2,
-    "qwen2_moe": qwen2_moe,
-    "qwen3": qwen3,
-    "qwen3_moe": qwen3_moe,
-}
-
+INSIST = "(families are listed under `costmodel show families`; --assume-family NAME reads the file as one of them)"
 LARGEST_FILE = 8 * 2**20
 PASS_A_FILE = (
     "(`costmodel show models` lists the packaged ones; for any other model pass the path of its config.json)"
 )
 
 
-def read_model(text: str) -> Model:
+def read_model(text: str, *, assume_family: str | None = None) -> Model:
     """Return a packaged model by name, or the model of a ``config.json``.
 
     ``text`` is a name such as ``deepseek-ai/DeepSeek-V2-Lite`` (upper or lower case; the part behind the
     slash will do) or a path. Text with a slash or ending in .json that exists on disk is a path.
+    ``assume_family`` reads the configuration as that family's, whatever its model_type; the notes say so.
 
     Raises InputError for an unknown name (with the nearest one), a folder, an unreadable file, or with all
     problems of the configuration.
     """
     looks_like_path = "/" in text or text.endswith(".json")
     if looks_like_path and os.path.exists(text):
-        return _read_path(Path(text))
+        return _read_path(Path(text), assume_family)
     name = _packaged_name(text)
     if name:
-        return _read_packaged(name)
+        return _read_packaged(name, assume_family)
     if os.path.exists(text):
-        return _read_path(Path(text))
+        return _read_path(Path(text), assume_family)
     if text.endswith(".json"):
         raise InputError(f"there is no file {text!r}; expected the path of a config.json")
     names = packaged_models()
@@ -73,37 +58,68 @@ def packaged_models() -> tuple[str, ...]:
     return tuple(sorted((name[: -len(".json")].replace("--", "/", 1) for name in stored), key=str.lower))
 
 
-def parse_config(data: object, where: str, name: str) -> Model:
+def parse_config(data: object, where: str, name: str, *, assume_family: str | None = None) -> Model:
     """Return the model of a parsed ``config.json``.
 
-    ``where`` is named in errors and, unless the file states its ``_source``, as the source. Raises
-    InputError with every problem found, or for a model_type without an adapter.
+    ``where`` is named in errors and, unless the file states its ``_source``, as the source. Of a multimodal
+    wrapper the language model is read and its towers are named. Raises InputError with every problem found,
+    or for a model_type without an adapter.
     """
     if not isinstance(data, dict):
         raise InputError(f"expected a JSON object of fields, found {shown(data)}", where=where)
+    if assume_family is not None:
+        return _assumed(data, where, name, assume_family)
     model_type = data.get("model_type")
     if not isinstance(model_type, str):
         raise InputError(_no_model_type(data), where=where)
+    if model_type in WRAPPERS:
+        fields, path = language_model(data, where)
+        inner = str(fields["model_type"])
+        if inner not in ADAPTERS:
+            said = unknown(f"{path}.model_type", inner, ADAPTERS, remedy=INSIST)
+            raise InputError(said, where=where)
+        config = Config(fields, where, name, inside=path)
+        return with_towers(adapter(inner)(config), data, config)
     if model_type not in ADAPTERS:
         raise InputError(_other_model_type(data, model_type), where=where)
-    return ADAPTERS[model_type](Config(data, where, name))
+    return adapter(model_type)(Config(data, where, name))
+
+
+def _assumed(data: dict[str, object], where: str, name: str, family: str) -> Model:
+    if family not in ADAPTERS:
+        raise InputError(unknown("family", family, ADAPTERS, remedy=f"(--assume-family: {_known()})"))
+    fields, path = nested_fields(data, where) if "num_hidden_layers" not in data else (dict(data), "")
+    stated = data.get("model_type")
+    config = Config({**fields, "model_type": family}, where, name, inside=path)
+    model = adapter(family)(config)
+    note = (
+        f"model_type {shown(stated)} is read as {family} because --assume-family says so: sizes may be wrong"
+    )
+    return replace(model, notes=(note, *model.notes))
+
+
+def _known() -> str:
+    return ", ".join(sorted({*ADAPTERS, *WRAPPERS}))
 
 
 def _no_model_type(data: dict[str, object]) -> str:
-    expected = f"expected one of {', '.join(ADAPTERS)}"
+    expected = f"expected one of {_known()}"
     if "model_type" in data:
         return f"model_type is {shown(data['model_type'])}; {expected}"
     inside = [key for key, value in data.items() if isinstance(value, dict) and "model_type" in value]
     near = nearest("model_type", data)
     if inside:
-        return f"model_type is missing; {inside[0]!r} has one, but nested fields are not read; {expected}"
+        return (
+            f"model_type is missing; {inside[0]!r} has one, but which wrapper it lies in must be known; "
+            f"{expected}"
+        )
     return f"model_type is missing; {expected}" + (f"; nearest field present: {near!r}" if near else "")
 
 
 def _other_model_type(data: dict[str, object], model_type: str) -> str:
-    nested = "its sizes are nested in 'text_config'; " if isinstance(data.get("text_config"), dict) else ""
-    remedy = f"({nested}known: {', '.join(ADAPTERS)}; other families are refused until a later version)"
-    return unknown("model_type", model_type, ADAPTERS, remedy=remedy)
+    nested = next((key for key in NESTED if isinstance(data.get(key), dict)), None)
+    lies = f"its language model lies in {nested!r}; " if nested else ""
+    return unknown("model_type", model_type, [*ADAPTERS, *WRAPPERS], remedy=f"({lies}{INSIST[1:]}")
 
 
 def _packaged_name(text: str) -> str | None:
@@ -112,14 +128,13 @@ def _packaged_name(text: str) -> str | None:
     return matches[0] if len(matches) == 1 else None
 
 
-def _read_packaged(name: str) -> Model:
-
+def _read_packaged(name: str, assume_family: str | None) -> Model:
     file_name = name.replace("/", "--", 1) + ".json"
     content = package_files(MODELS).joinpath(file_name).read_bytes()
-    return parse_config(_parse_json(content, file_name), file_name, name)
+    return parse_config(_parse_json(content, file_name), file_name, name, assume_family=assume_family)
 
 
-def _read_path(path: Path) -> Model:
+def _read_path(path: Path, assume_family: str | None) -> Model:
     if path.is_dir():
         inside = path / "config.json"
         cure = f"pass {str(inside)!r}" if inside.is_file() else "expected the path of a config.json"
@@ -131,7 +146,7 @@ def _read_path(path: Path) -> Model:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
     name = path.resolve().parent.name if path.name == "config.json" else path.stem
-    return parse_config(_parse_json(content, str(path)), str(path), name)
+    return parse_config(_parse_json(content, str(path)), str(path), name, assume_family=assume_family)
 
 
 def _parse_json(content: bytes, where: str) -> object:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..inputs.model import Attention, Dense, Experts, FeedForward, Layer, Mixer, Model
-from ..inputs.parameters import block_scales
+from ..inputs.model import Attention, Block, Dense, Experts, FeedForward, Layer, Model
+from ..inputs.parameters import layer_parameters, stored_scales
+from ..inputs.weights import layer_tensors
 from .config import Config, shown
-from .stored import weight_format
+from .rope import rotary_dim, rotary_elements
+from .stored import Stored, read_storage
 
 MOST_LAYERS = 10_000
 LAYER_TYPES = ("full_attention", "sliding_attention")
@@ -25,11 +26,11 @@ class Sizes:
     vocab: int
 
 
-def read_sizes(config: Config) -> Sizes:
-    """Read hidden size, layers, query heads and vocabulary."""
+def read_sizes(config: Config, *, layers: int | None = None) -> Sizes:
+    """Read hidden size, layers (unless known already), query heads and vocabulary."""
     return Sizes(
         config.whole("hidden_size"),
-        config.whole("num_hidden_layers", most=MOST_LAYERS),
+        config.whole("num_hidden_layers", most=MOST_LAYERS) if layers is None else layers,
         config.whole("num_attention_heads"),
         config.whole("vocab_size"),
     )
@@ -45,7 +46,10 @@ def read_attention(
     out_bias: bool = False,
     qk_norm: bool = False,
 ) -> Attention:
-    """Read grouped-query attention. ``kv_default``: KV heads of the class where absent (None: all heads)."""
+    """Read grouped-query attention. ``kv_default``: KV heads of the class where absent (None: all heads).
+
+    ``qk_norm``: a norm of one head's width on queries and one on keys.
+    """
     kv_heads = _kv_heads(config, sizes, kv_default)
     head_dim = _head_dim(config, sizes, head_dim_default)
     config.check(
@@ -55,7 +59,10 @@ def read_attention(
         "num_attention_heads",
         "num_key_value_heads",
     )
-    return Attention(sizes.heads, kv_heads, head_dim, qkv_bias=qkv_bias, out_bias=out_bias, qk_norm=qk_norm)
+    norms = 2 * head_dim if qk_norm else 0
+    return Attention(
+        sizes.heads, kv_heads, head_dim, qkv_bias=qkv_bias, out_bias=out_bias, norm_parameters=norms
+    )
 
 
 def _kv_heads(config: Config, sizes: Sizes, default: int | None) -> int:
@@ -118,6 +125,19 @@ def sparse_or_dense(config: Config, sizes: Sizes, experts: Experts, dense: Dense
     ]
 
 
+def first_dense(config: Config, sizes: Sizes, experts: Experts, dense: Dense) -> list[FeedForward]:
+    """The DeepSeek rule: experts from ``first_k_dense_replace`` on, where ``moe_layer_freq`` divides i."""
+    first = config.whole("first_k_dense_replace", least=0)
+    config.check(
+        first <= sizes.layers,
+        f"first_k_dense_replace is {first:,} but num_hidden_layers only {sizes.layers:,}; expected no more",
+        "first_k_dense_replace",
+        "num_hidden_layers",
+    )
+    every = config.whole_or("moe_layer_freq", 1)
+    return [experts if i >= first and i % every == 0 else dense for i in range(sizes.layers)]
+
+
 def layer_windows(config: Config, sizes: Sizes, window: int | None, full_below: int) -> list[int | None]:
     """Window of each layer: none below layer ``full_below``; ``layer_types``, where given, decides."""
     types = config.words("layer_types", LAYER_TYPES, sizes.layers)
@@ -163,50 +183,102 @@ def windowed(mixer: Attention, windows: Iterable[int | None]) -> list[Attention]
     return [replace(mixer, window=window) for window in windows]
 
 
+def paired(*columns: Sequence[Block]) -> list[tuple[Block, ...]]:
+    """Blocks of each layer, from a column of mixers, one of feed-forward blocks, ..."""
+    return list(zip(*columns))
+
+
 def assemble(
     config: Config,
     sizes: Sizes,
-    mixers: Sequence[Mixer],
-    ffns: Sequence[FeedForward],
+    blocks: Sequence[tuple[Block, ...]],
     *,
-    norm_parameters: int | None = None,
+    norm_parameters: int | Sequence[int] | None = None,
     final_norm_parameters: int | None = None,
     position_parameters: int = 0,
+    idle_parameters: int = 0,
     tied_default: bool = False,
+    rotary_dims: Sequence[int] | None = None,
 ) -> Model:
-    """Build the model of one mixer and one feed-forward block a layer, equal layers grouped.
+    """Build the model of the blocks of each layer in order, equal layers grouped.
 
-    Norm weights default to RMSNorm: 2 x hidden a layer and hidden at the end. Raises InputError with every
-    problem that reading found.
+    Norm weights default to RMSNorm: 2 x hidden a layer and hidden at the end; ``norm_parameters`` may differ
+    from layer to layer. ``rotary_dims``: width of each table of sines and cosines that an engine keeps
+    (default: that of the first layer's heads). Raises InputError with every problem that reading found.
     """
     hidden = sizes.hidden
     tied = config.flag("tie_word_embeddings", tied_default)
-    dtype, block = weight_format(config)
+    stored = read_storage(config)
     max_context = config.optional("max_position_embeddings")
     config.finish()
     norms = 2 * hidden if norm_parameters is None else norm_parameters
-    layers = tuple(
-        Layer(count, mixer, ffn, norms) for (mixer, ffn), count in Counter(zip(mixers, ffns)).items()
-    )
-    extras: tuple[tuple[str, int], ...] = ()
-    if block:
-        scales = block_scales(layers, hidden, block)
-        extras = (("fp8_scales", scales),)
-        config.notes.append(f"fp8 weights: {scales:,} scales, one a block of {block[0]} x {block[1]} weights")
+    each = [norms] * len(blocks) if isinstance(norms, int) else list(norms)
+    layers, order = _grouped(blocks, each, stored, hidden)
     source = config.data.get("_source")
-    return Model(
+    flat = [block for own in blocks for block in own]
+    dims = rotary_dim(config, flat) if rotary_dims is None else rotary_dims
+    model = Model(
         name=config.name,
         model_type=config.model_type,
         hidden=hidden,
         vocab=sizes.vocab,
         layers=layers,
         tied_embeddings=tied,
-        weight_dtype=dtype,
+        weight_dtype=stored.weight_dtype,
         max_context=max_context,
         source=source if isinstance(source, str) else config.where,
+        order=order,
+        wide_dtype=stored.wide_dtype,
         position_parameters=position_parameters,
+        idle_parameters=idle_parameters,
         final_norm_parameters=hidden if final_norm_parameters is None else final_norm_parameters,
-        weight_block=block,
-        extras=extras,
+        rotary_elements=rotary_elements(config, dims),
         notes=tuple(config.notes),
     )
+    return with_scales(model, ())
+
+
+def _grouped(
+    blocks: Sequence[tuple[Block, ...]], norms: Sequence[int], stored: Stored, hidden: int
+) -> tuple[tuple[Layer, ...], tuple[int, ...]]:
+    """Distinct layers with their number, and which of them stands where."""
+    seen: dict[Layer, int] = {}
+    order = []
+    for index, (own, norm) in enumerate(zip(blocks, norms)):
+        layer = Layer(1, own, norm)
+        formats = stored.formats(index, layer_tensors(layer, hidden))
+        layer = replace(layer, formats=formats) if formats else layer
+        order.append(seen.setdefault(layer, len(seen)))
+    counted = tuple(replace(layer, count=order.count(place)) for layer, place in seen.items())
+    return counted, tuple(order)
+
+
+def with_extras(model: Model, *extras: tuple[str, int], loaded: tuple[str, ...] = ()) -> Model:
+    """Name what a checkpoint may hold beside the main model; ``loaded``: what engines load with it."""
+    names = {name for name, _ in extras}
+    kept = tuple(extra for extra in model.extras if extra[0] not in names)
+    return replace(model, extras=(*kept, *extras), loaded_extras=(*model.loaded_extras, *loaded))
+
+
+def with_scales(model: Model, beside: tuple[Layer, ...]) -> Model:
+    """Name the scales of a quantised checkpoint, those of the layers ``beside`` the main model included."""
+    scales = stored_scales((*model.layers, *beside), model.hidden)
+    if not scales:
+        return model
+    kinds = {fmt.name for layer in model.layers for _, fmt in layer.formats}
+    return with_extras(model, (f"{'_'.join(sorted(kinds))}_scales", scales))
+
+
+def with_mtp(model: Model, mtp: Layer, *, copies: bool) -> Model:
+    """Name ``mtp.count`` MTP layers: a layer, a projection of 2 hidden to hidden and three norms more each.
+
+    ``copies``: the checkpoint repeats embedding and head for them. Source: DeepSeek-V3's README_WEIGHTS.md.
+    """
+    hidden = model.hidden
+    unique = mtp.count * (layer_parameters(mtp, hidden) + 2 * hidden**2 + 3 * hidden)
+    extras = [("mtp", unique)]
+    if copies:
+        extras.append(("stored_mtp_embed_head", mtp.count * 2 * model.vocab * hidden))
+    scales = tuple(extra for extra in model.extras if extra[0].endswith("_scales"))
+    kept = replace(model, extras=tuple(extra for extra in model.extras if extra not in scales))
+    return with_scales(with_extras(kept, *extras), (mtp,))

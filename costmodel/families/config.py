@@ -14,6 +14,22 @@ T = TypeVar("T")
 LARGEST = 10**9
 CLASS_DEFAULT = "the class default of {} (transformers 5.24)"
 
+#: Other names of a field, as vLLM 0.33 (transformers_utils/config.py) and transformers 5.24 read them. vLLM's
+#: ``top_k`` for experts is left out: it is a sampling parameter in many files.
+ALIASES: dict[str, tuple[str, ...]] = {
+    "hidden_size": ("n_embed", "n_embd", "d_model"),
+    "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
+    "num_attention_heads": ("n_head", "n_heads"),
+    "num_key_value_heads": ("num_kv_heads", "n_head_kv", "multi_query_group_num", "num_attention_groups"),
+    "num_experts": ("num_local_experts", "n_routed_experts", "moe_num_experts"),
+    "num_local_experts": ("num_experts", "n_routed_experts", "moe_num_experts"),
+    "n_routed_experts": ("num_experts", "num_local_experts", "moe_num_experts"),
+    "num_experts_per_tok": ("num_experts_per_token", "experts_per_token", "top_k_experts", "moe_topk"),
+    "n_shared_experts": ("moe_num_shared_experts",),
+    "max_position_embeddings": ("n_positions", "seq_length", "max_seq_len"),
+    "torch_dtype": ("dtype",),
+}
+
 
 class Config:
     """Typed access to the fields of one configuration.
@@ -23,14 +39,28 @@ class Config:
     from a published default.
     """
 
-    def __init__(self, data: Mapping[str, object], where: str, name: str) -> None:
+    def __init__(self, data: Mapping[str, object], where: str, name: str, *, inside: str = "") -> None:
         self.data = data
         self.where = where
         self.name = name
+        self.inside = f"{inside}." if inside else ""
         self.model_type = str(data.get("model_type", ""))
         self.problems: list[str] = _not_finite(data)
         self.notes: list[str] = []
         self._bad: set[str] = set()
+        self._other_names: dict[str, str] = {}
+        self._take_other_names()
+
+    def _take_other_names(self) -> None:
+        """Take a field that stands under another of its names, and say so."""
+        data = dict(self.data)
+        for field, others in ALIASES.items():
+            if field not in data:
+                found = next((other for other in others if self.data.get(other) is not None), None)
+                if found:
+                    data[field] = self.data[found]
+                    self._other_names[field] = found
+        self.data = data
 
     def absent(self, field: str) -> bool:
         """Return whether the field is not there at all."""
@@ -128,12 +158,13 @@ class Config:
         else:
             near = nearest(field, [key for key in self.data if not key.startswith("_")])
             hint = f"; nearest field present: {near!r}" if near else ""
-        self.problems.append(f"{field} is missing; expected {expected}{hint}")
+        self.problems.append(f"{self.inside}{field} is missing; expected {expected}{hint}")
         return placeholder
 
     def _wrong(self, field: str, expected: str, placeholder: T) -> T:
         if field not in self._bad:
-            self.problems.append(f"{field} is {shown(self.data[field])}; expected {expected}")
+            name = self.inside + self._other_names.get(field, field)
+            self.problems.append(f"{name} is {shown(self.data[field])}; expected {expected}")
         self._bad.add(field)
         return placeholder
 

@@ -15,4 +15,4 @@ def llama(config: Config) -> Model:
     switched_off = config.data.get("use_sliding_window") is False
     refuse_window(config, not switched_off, "transformers ignores the field, engines may apply it")
     ffn = Dense(config.whole("intermediate_size"), bias=config.flag("mlp_bias", False))
-    return assemble(config, sizes, [mixer] * sizes.layers, [ffn] * sizes.layers)
+    return assemble(config, sizes, [(mixer, ffn)] * sizes.layers)

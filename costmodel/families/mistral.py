@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..inputs.model import Dense, Model
-from .common import Sizes, assemble, layer_windows, read_attention, read_sizes, windowed
+from .common import Sizes, assemble, layer_windows, paired, read_attention, read_sizes, windowed
 from .config import Config
 
 
@@ -12,7 +12,7 @@ def mistral(config: Config) -> Model:
     sizes = read_sizes(config)
     mixer = read_attention(config, sizes, 8)
     ffn = Dense(config.whole("intermediate_size"))
-    return assemble(config, sizes, windowed(mixer, every_layer(config, sizes)), [ffn] * sizes.layers)
+    return assemble(config, sizes, paired(windowed(mixer, every_layer(config, sizes)), [ffn] * sizes.layers))
 
 
 def every_layer(config: Config, sizes: Sizes) -> list[int | None]:

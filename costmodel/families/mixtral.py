@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..inputs.model import Model
-from .common import assemble, read_attention, read_experts, read_sizes, windowed
+from .common import assemble, paired, read_attention, read_experts, read_sizes, windowed
 from .config import Config
 from .mistral import every_layer
 
@@ -13,4 +13,4 @@ def mixtral(config: Config) -> Model:
     sizes = read_sizes(config)
     mixer = read_attention(config, sizes, 8)
     ffn = read_experts(config, "num_local_experts", "intermediate_size")
-    return assemble(config, sizes, windowed(mixer, every_layer(config, sizes)), [ffn] * sizes.layers)
+    return assemble(config, sizes, paired(windowed(mixer, every_layer(config, sizes)), [ffn] * sizes.layers))

@@ -36,10 +36,10 @@ def opt(config: Config) -> Model:
     return assemble(
         config,
         sizes,
-        [mixer] * sizes.layers,
-        [ffn] * sizes.layers,
+        [(mixer, ffn)] * sizes.layers,
         norm_parameters=2 * norm,
         final_norm_parameters=norm if final else 0,
         position_parameters=(positions + POSITION_OFFSET) * hidden,
         tied_default=True,
+        rotary_dims=(),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..inputs.model import Dense, Model
 from .common import (
     assemble,
+    paired,
     read_attention,
     read_experts,
     read_sizes,
@@ -21,7 +22,9 @@ def qwen2(config: Config) -> Model:
     sizes = read_sizes(config)
     mixer = read_attention(config, sizes, 32, qkv_bias=True)
     ffn = Dense(config.whole("intermediate_size"))
-    return assemble(config, sizes, windowed(mixer, switched_windows(config, sizes)), [ffn] * sizes.layers)
+    return assemble(
+        config, sizes, paired(windowed(mixer, switched_windows(config, sizes)), [ffn] * sizes.layers)
+    )
 
 
 def qwen2_moe(config: Config) -> Model:
@@ -42,4 +45,4 @@ def qwen2_moe(config: Config) -> Model:
         shared_gate=True,
     )
     ffns = sparse_or_dense(config, sizes, experts, Dense(config.whole("intermediate_size")))
-    return assemble(config, sizes, [mixer] * sizes.layers, ffns)
+    return assemble(config, sizes, paired([mixer] * sizes.layers, ffns))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..inputs.model import Dense, Model
 from .common import (
     assemble,
+    paired,
     read_attention,
     read_experts,
     read_sizes,
@@ -14,6 +13,7 @@ from .common import (
     sparse_or_dense,
     switched_windows,
     windowed,
+    with_extras,
 )
 from .config import Config
 
@@ -26,13 +26,15 @@ def qwen3(config: Config) -> Model:
         config, sizes, 32, head_dim_default=128, qkv_bias=bias, out_bias=bias, qk_norm=True
     )
     ffn = Dense(config.whole("intermediate_size"))
-    model = assemble(config, sizes, windowed(mixer, switched_windows(config, sizes)), [ffn] * sizes.layers)
+    model = assemble(
+        config, sizes, paired(windowed(mixer, switched_windows(config, sizes)), [ffn] * sizes.layers)
+    )
     return _with_stored_head(model) if model.tied_embeddings else model
 
 
 def _with_stored_head(model: Model) -> Model:
     """Name the copy of the tied head that the small repositories (0.6B, 1.7B) store; no field tells."""
-    return replace(model, extras=(*model.extras, ("stored_lm_head", model.vocab * model.hidden)))
+    return with_extras(model, ("stored_lm_head", model.vocab * model.hidden))
 
 
 def qwen3_moe(config: Config) -> Model:
@@ -45,4 +47,4 @@ def qwen3_moe(config: Config) -> Model:
     )
     experts = read_experts(config, "num_experts", "moe_intermediate_size")
     ffns = sparse_or_dense(config, sizes, experts, Dense(config.whole("intermediate_size")))
-    return assemble(config, sizes, [mixer] * sizes.layers, ffns)
+    return assemble(config, sizes, paired([mixer] * sizes.layers, ffns))

@@ -63,6 +63,84 @@ def kv_bytes_latent_expanded(
 
 @formula(
     unit="byte",
+    symbol=r"s_\ell",
+    source="vLLM 0.33, v1/kv_cache_interface.py and mla_attention.py: fp8_ds_mla, 656 bytes a token and layer; "
+    "sglang pull request 11309 logs the same",
+    assumes=("the latent in fp8, a 4-byte scale for 128 of its values, the rotary key in 16 bits",),
+)
+def kv_bytes_latent_fp8(
+    kv_rank: Any,
+    rope_dim: Any,
+    fp8_bytes: Any = 1,
+    scale_bytes: Any = 4,
+    scale_group: Any = 128,
+    wide_bytes: Any = 2,
+) -> Any:
+    """KV bytes of a token in one layer of MLA in the layout ``fp8_ds_mla``: 57 % of bf16, not half.
+
+    >>> kv_bytes_latent_fp8(kv_rank=512, rope_dim=64)
+    656.0
+    """
+    return kv_rank * fp8_bytes + kv_rank / scale_group * scale_bytes + rope_dim * wide_bytes
+
+
+@formula(
+    unit="byte",
+    symbol=r"s_\ell",
+    source="vLLM 0.33, mla_attention.py: nvfp4_ds_mla, 352 bytes a token and layer",
+    assumes=("the latent in 4 bits, a 1-byte scale for 16 of its values, the rotary key in fp8",),
+)
+def kv_bytes_latent_nvfp4(
+    kv_rank: Any,
+    rope_dim: Any,
+    fp4_bytes: Any = 0.5,
+    scale_bytes: Any = 1,
+    scale_group: Any = 16,
+    rope_bytes: Any = 1,
+) -> Any:
+    """KV bytes of a token in one layer of MLA in the layout ``nvfp4_ds_mla``.
+
+    >>> kv_bytes_latent_nvfp4(kv_rank=512, rope_dim=64)
+    352.0
+    """
+    return kv_rank * fp4_bytes + kv_rank / scale_group * scale_bytes + rope_dim * rope_bytes
+
+
+@formula(
+    unit="byte",
+    symbol=r"s_{idx}",
+    source="vLLM 0.33, deepseek_v2.py (indexer cache): 128 fp8 values and one fp32 scale a token",
+    assumes=("the key of the indexer is cached in fp8 whatever the dtype of the latent",),
+)
+def kv_bytes_indexer(index_dim: Any, fp8_bytes: Any = 1, scale_bytes: Any = 4, scale_group: Any = 128) -> Any:
+    """KV bytes of a token in one layer's indexer of sparse attention (DSA), beside its latent.
+
+    >>> kv_bytes_indexer(index_dim=128)
+    132.0
+    """
+    return index_dim * fp8_bytes + index_dim / scale_group * scale_bytes
+
+
+@formula(
+    unit="byte",
+    symbol=r"S_{state}",
+    source="Gu and Dao, Mamba (arXiv 2312.00752), section 3; Yang et al., gated delta net (arXiv 2412.06464)",
+    assumes=("one state a sequence: no copies for speculative decoding or prefix caching",),
+)
+def state_bytes(state_elements: Any, state_dtype_bytes: Any, conv_elements: Any, dtype_bytes: Any) -> Any:
+    """Bytes of a recurrent layer's state of a sequence: its matrices, and the inputs its convolution remembers.
+
+    Qwen3-Next: 32 heads of 128 x 128 and 3 inputs of 8,192 channels, 36 layers, all in 16 bits.
+
+    >>> 36 * state_bytes(state_elements=32 * 128 * 128, state_dtype_bytes=2, conv_elements=3 * 8192,
+    ...                  dtype_bytes=2)
+    39518208
+    """
+    return state_elements * state_dtype_bytes + conv_elements * dtype_bytes
+
+
+@formula(
+    unit="byte",
     symbol=r"S_\ell",
     source="Jiang et al., Mistral 7B (arXiv 2310.06825), section 2: rolling buffer of the window's size",
     assumes=("a windowed layer frees what left its window; a full layer has an infinite window",),

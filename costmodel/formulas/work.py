@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..formula import formula
-from ..ops import maximum, minimum
+from ..ops import floor, maximum, minimum
 
 DEEPSEEK_V2 = "DeepSeek-V2, arXiv 2405.04434, section 2.1"
 
@@ -232,3 +232,68 @@ def streaming_bytes(tokens: Any, width: Any, tensors: Any, dtype_bytes: Any) -> 
     12582912
     """
     return tokens * width * tensors * dtype_bytes
+
+
+@formula(
+    unit="1",
+    symbol=r"n_{qk}",
+    source="derived: position p sees p mod window + 1 tokens; sum closed",
+    assumes=("attention chunks start at multiples of the window (Llama 4)",),
+)
+def own_chunk_pairs(chunk: Any, prefix: Any, window: Any) -> Any:
+    """Query-key pairs of a prefill chunk in a layer where a token sees its own attention chunk only.
+
+    Four tokens after three, attention chunks of five: 4 + 5 + 1 + 2.
+
+    >>> own_chunk_pairs(chunk=4, prefix=3, window=5)
+    12.0
+    """
+    per_chunk = window * (window + 1) / 2
+    end = prefix + chunk
+    whole_end, whole_start = floor(end / window), floor(prefix / window)
+    rest_end, rest_start = end - whole_end * window, prefix - whole_start * window
+    partial = rest_end * (rest_end + 1) / 2 - rest_start * (rest_start + 1) / 2
+    return (whole_end - whole_start) * per_chunk + partial
+
+
+@formula(
+    unit="flop",
+    symbol="F",
+    source="derived from Dao and Gu, Mamba-2 (arXiv 2405.21060), section 6, and Yang et al., gated delta net "
+    "(arXiv 2412.06464), section 3: chunks of tokens attend to each other and to the state before them",
+    assumes=("decays, gates and the convolution are not counted",),
+)
+def scan_flop(
+    tokens: Any,
+    heads: Any,
+    key_dim: Any,
+    value_dim: Any,
+    state_macs: Any,
+    scan_chunk: Any,
+    flop_per_mac: Any = 2,
+) -> Any:
+    """FLOPs of a recurrent layer's state update over ``tokens`` tokens, in chunks of ``scan_chunk``.
+
+    Qwen3-Next, one layer, 1,000 tokens: 2 * 1000 * 32 * (3 * 128 * 128 + 64 * 256):
+
+    >>> scan_flop(tokens=1000, heads=32, key_dim=128, value_dim=128, state_macs=3, scan_chunk=64)
+    4194304000
+    """
+    within = scan_chunk * (key_dim + value_dim)
+    return flop_per_mac * tokens * heads * (state_macs * key_dim * value_dim + within)
+
+
+@formula(
+    unit="byte",
+    symbol="Q",
+    source="derived: each sequence's state is read and written once a step",
+)
+def state_traffic_bytes(batch: Any, layer_state_bytes: Any) -> Any:
+    """HBM bytes of a recurrent layer's step: the state of every sequence, read and written.
+
+    Qwen3-Next, one layer, 8 sequences of 1,097,728 bytes:
+
+    >>> state_traffic_bytes(batch=8, layer_state_bytes=1_097_728)
+    17563648
+    """
+    return 2 * batch * layer_state_bytes

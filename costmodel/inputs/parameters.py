@@ -1,7 +1,7 @@
 """Parameters: how many, how many a token uses, and how many bytes they take.
 
 Counts are exact for a checkpoint that stores the model alone; what a repository stores beside it (MTP
-layers, fp8 scales) is in ``Model.extras``.
+layers, vision towers, fp8 scales) is in ``Model.extras``.
 """
 
 from __future__ import annotations
@@ -11,28 +11,12 @@ from dataclasses import dataclass
 
 from ..dtypes import dtype_bytes
 from ..errors import InputError
-from .model import Attention, Dense, FeedForward, Layer, Mixer, Model
+from .formats import ON_REQUEST, WeightFormat
+from .model import Block, Layer, Model
+from .tensor import Tensor, active_size, total_size
+from .weights import block_tensors, embedding_tensors, head_tensors, layer_tensors
 
-SCALE_BYTES = 4
 UNQUANTISED_BYTES = 2
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """``count`` weight matrices of ``rows`` outputs and ``cols`` inputs."""
-
-    rows: int
-    cols: int
-    count: int = 1
-
-    @property
-    def size(self) -> int:
-        """Weights of all of them."""
-        return self.rows * self.cols * self.count
-
-    def scales(self, block: tuple[int, int]) -> int:
-        """Scales of all of them when each block of weights, whole or not, has one."""
-        return -(-self.rows // block[0]) * -(-self.cols // block[1]) * self.count
 
 
 @dataclass(frozen=True)
@@ -42,102 +26,64 @@ class Parameters:
     ``total_parameters`` is the main model; ``extras`` what a checkpoint may hold beside it, by name.
     ``active_parameters`` are all but the input embedding and the experts that one token does not use: top_k
     experts of each layer, learned positions and the head (once, tied or not); ``active_core`` leaves the
-    head out, too. ``embedding_parameters`` are the lookups: input embedding and learned positions.
-    ``weight_bytes`` is None, with the reason, where the configuration states no dtype.
+    head out, too, and ``active_with_embedding`` counts both. ``embedding_parameters`` are the lookups: input
+    embedding and learned positions. ``weight_bytes`` is None, with the reason, where the configuration
+    states no dtype.
     """
 
     total_parameters: int
     extras: dict[str, int]
     active_parameters: int
     active_core: int
+    active_with_embedding: int
     embedding_parameters: int
     head_parameters: int
     weight_bytes: int | None
     weight_bytes_reason: str | None = None
 
 
-def mixer_matrices(mixer: Mixer, hidden: int) -> tuple[Matrix, ...]:
-    """Weight matrices of a mixer, as DeepSeek and Llama checkpoints store them (q, k and v apart)."""
-    if isinstance(mixer, Attention):
-        query, key = mixer.heads * mixer.head_dim, mixer.kv_heads * mixer.head_dim
-        return Matrix(query, hidden), Matrix(key, hidden, 2), Matrix(hidden, query)
-    query = mixer.heads * (mixer.nope_dim + mixer.rope_dim)
-    if mixer.q_rank is None:
-        queries: tuple[Matrix, ...] = (Matrix(query, hidden),)
-    else:
-        queries = (Matrix(mixer.q_rank, hidden), Matrix(query, mixer.q_rank))
-    return (
-        *queries,
-        Matrix(mixer.kv_rank + mixer.rope_dim, hidden),
-        Matrix(mixer.heads * (mixer.nope_dim + mixer.v_dim), mixer.kv_rank),
-        Matrix(hidden, mixer.heads * mixer.v_dim),
-    )
-
-
-def ffn_matrices(ffn: FeedForward, hidden: int, *, active: bool = False) -> tuple[Matrix, ...]:
-    """Weight matrices of a feed-forward block, without its router; ``active``: those one token uses."""
-    if isinstance(ffn, Dense):
-        return Matrix(ffn.width, hidden, ffn.matrices - 1), Matrix(hidden, ffn.width)
-    used = ffn.top_k if active else ffn.experts
-    routed = Matrix(ffn.width, hidden, 2 * used), Matrix(hidden, ffn.width, used)
-    if not ffn.shared_width:
-        return routed
-    return *routed, Matrix(ffn.shared_width, hidden, 2), Matrix(hidden, ffn.shared_width)
-
-
-def mixer_parameters(mixer: Mixer, hidden: int) -> int:
-    """Parameters of one layer's mixer: matrices, biases and its own norms."""
-    size = sum(matrix.size for matrix in mixer_matrices(mixer, hidden))
-    if isinstance(mixer, Attention):
-        bias = (mixer.heads + 2 * mixer.kv_heads) * mixer.head_dim if mixer.qkv_bias else 0
-        return size + bias + (hidden if mixer.out_bias else 0) + (2 * mixer.head_dim if mixer.qk_norm else 0)
-    return size + (mixer.q_rank or 0) + mixer.kv_rank
-
-
-def ffn_parameters(ffn: FeedForward, hidden: int, *, active: bool = False) -> int:
-    """Parameters of one layer's feed-forward block; ``active``: those one token uses (all of the router)."""
-    size = sum(matrix.size for matrix in ffn_matrices(ffn, hidden, active=active))
-    if isinstance(ffn, Dense):
-        return size + ((ffn.matrices - 1) * ffn.width + hidden if ffn.bias else 0)
-    router = ffn.experts * hidden + (ffn.experts if ffn.router_bias else 0)
-    return size + router + (hidden if ffn.shared_gate else 0)
+def block_parameters(block: Block, hidden: int, *, active: bool = False) -> int:
+    """Parameters of one block; ``active``: those one token uses (all of a router)."""
+    tensors = block_tensors(block, hidden)
+    return active_size(tensors) if active else total_size(tensors)
 
 
 def layer_parameters(layer: Layer, hidden: int, *, active: bool = False) -> int:
     """Parameters of one of the layers that ``layer`` stands for."""
-    ffn = ffn_parameters(layer.ffn, hidden, active=active)
-    return mixer_parameters(layer.mixer, hidden) + ffn + layer.norm_parameters
+    tensors = layer_tensors(layer, hidden)
+    return active_size(tensors) if active else total_size(tensors)
 
 
-def block_scales(layers: Iterable[Layer], hidden: int, block: tuple[int, int]) -> int:
-    """Scales of a block-quantised checkpoint: one for each block of each mixer and feed-forward matrix.
+def stored_scales(layers: Iterable[Layer], hidden: int) -> int:
+    """Scales beside the weights of these layers.
 
     DeepSeek-V3 with its MTP layer: 41,540,496, the published total less the weights.
     """
     return sum(
-        layer.count * matrix.scales(block)
+        layer.count * layer.format_of[tensor.module].scales(tensor)
         for layer in layers
-        for matrix in (*mixer_matrices(layer.mixer, hidden), *ffn_matrices(layer.ffn, hidden))
+        for tensor in layer_tensors(layer, hidden)
+        if tensor.kind == "matrix" and tensor.module in layer.format_of
     )
 
 
 def total_parameters(model: Model) -> int:
     """Parameters of the main model; tied embeddings count once."""
     layers = sum(layer.count * layer_parameters(layer, model.hidden) for layer in model.layers)
-    tables = model.vocab * model.hidden * (1 if model.tied_embeddings else 2)
-    return layers + tables + model.position_parameters + model.final_norm_parameters
+    return layers + total_size(embedding_tensors(model)) + total_size(head_tensors(model))
 
 
 def count_parameters(model: Model) -> Parameters:
     """Count the parameters of a model. Raises nothing: an unknown dtype leaves ``weight_bytes`` None."""
     active = sum(layer.count * layer_parameters(layer, model.hidden, active=True) for layer in model.layers)
     table = model.vocab * model.hidden
-    core = active + model.position_parameters + model.final_norm_parameters
+    core = active + model.position_parameters - model.idle_parameters + model.final_norm_parameters
     return Parameters(
         total_parameters=total_parameters(model),
         extras=dict(model.extras),
         active_parameters=core + table,
         active_core=core,
+        active_with_embedding=core + table * (1 if model.tied_embeddings else 2),
         embedding_parameters=table + model.position_parameters,
         head_parameters=table,
         weight_bytes=weight_bytes(model) if model.weight_dtype else None,
@@ -145,31 +91,65 @@ def count_parameters(model: Model) -> Parameters:
     )
 
 
-def weight_bytes(model: Model, dtype: str | None = None) -> int:
-    """Bytes of the main model's weights in ``dtype`` (default: that of the checkpoint).
+@dataclass(frozen=True)
+class Storage:
+    """In which format an engine holds each tensor of a model, and how many bytes an unquantised element has."""
 
-    With one-byte weights only the matrices of mixers, feed-forward blocks and experts are one byte wide;
-    norms, biases, embeddings, head and router stay at two, and each block of an fp8 checkpoint adds a scale
-    of 4 bytes. Source: DeepSeek-V3's README_WEIGHTS.md; the number of its scales is that of exactly these
-    matrices. (Its router bias is stored in fp32: 30 kB more, left out.)
+    wide_bytes: int
+    requested: WeightFormat | None
+    as_stored: bool
 
-    Raises InputError for an unknown dtype, or where none is stated and none is passed.
+    def format_of(self, layer: Layer, tensor: Tensor) -> WeightFormat | None:
+        """Return the format of a tensor of a layer; None: wide."""
+        if tensor.kind != "matrix":
+            return None
+        return layer.format_of.get(tensor.module) if self.as_stored else self.requested
+
+    def bytes_of(self, layer: Layer, tensor: Tensor) -> float:
+        """Return the bytes of a tensor of a layer."""
+        held = self.format_of(layer, tensor)
+        return tensor.size * self.wide_bytes if held is None else held.bytes_of(tensor)
+
+
+def storage_of(model: Model, dtype: str | None = None) -> Storage:
+    """Return how the weights of a model lie in memory: as its checkpoint stores them, or in ``dtype``.
+
+    A one-byte ``dtype`` narrows the matrices of mixers, feed-forward blocks and experts; norms, biases,
+    embeddings, head and router stay at two bytes. Raises InputError for an unknown dtype, or where none is
+    stated and none is passed.
     """
     chosen = dtype or model.weight_dtype
     if not chosen:
         raise InputError(_no_dtype(model))
-    each = dtype_bytes(chosen)
-    total = total_parameters(model)
-    if each >= UNQUANTISED_BYTES:
-        return total * each
-    quantised = sum(
-        layer.count * matrix.size
+    if chosen == model.weight_dtype:
+        wide = int(dtype_bytes(model.wide_dtype or (chosen if dtype_bytes(chosen) >= 2 else "bf16")))
+        return Storage(wide, None, True)
+    if dtype_bytes(chosen) >= UNQUANTISED_BYTES:
+        return Storage(int(dtype_bytes(chosen)), None, False)
+    if chosen not in ON_REQUEST:
+        raise InputError(
+            f"--dtype {chosen}: no engine makes such weights of this checkpoint while loading it; expected "
+            f"bf16, fp16, fp32, {', '.join(ON_REQUEST)}, or a checkpoint that stores {chosen}"
+        )
+    return Storage(UNQUANTISED_BYTES, ON_REQUEST[chosen], False)
+
+
+def weight_bytes(model: Model, dtype: str | None = None) -> int:
+    """Bytes of the main model's weights, scales included, in ``dtype`` (default: that of the checkpoint).
+
+    Source for what stays wide in fp8: DeepSeek-V3's README_WEIGHTS.md; the number of its scales is that of
+    exactly these matrices. (Its router bias is stored in fp32: 30 kB more, left out.)
+
+    Raises InputError for an unknown dtype, or where none is stated and none is passed.
+    """
+    storage = storage_of(model, dtype)
+    layers = sum(
+        layer.count * storage.bytes_of(layer, tensor)
         for layer in model.layers
-        for matrix in (*mixer_matrices(layer.mixer, model.hidden), *ffn_matrices(layer.ffn, model.hidden))
+        for tensor in layer_tensors(layer, model.hidden)
     )
-    stored = model.weight_block if chosen == model.weight_dtype else None
-    scales = block_scales(model.layers, model.hidden, stored) if stored else 0
-    return quantised * each + (total - quantised) * UNQUANTISED_BYTES + scales * SCALE_BYTES
+    ends = total_size(embedding_tensors(model)) + total_size(head_tensors(model))
+    return round(layers + ends * storage.wide_bytes)
 
 
 def _no_dtype(model: Model) -> str:

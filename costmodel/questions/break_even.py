@@ -14,10 +14,11 @@ from ..errors import InputError
 from ..evaluate.reference import step_times
 from ..formulas.threshold import remote_advantage
 from ..inputs.workload import Workload
+from ..memory.kv import kv_bytes
+from ..memory.parallelism import check_tp
 from ..quantities import QUANTITIES
 from ..serving.handover import wire_replication
 from ..serving.instance import InstanceKind
-from ..serving.kv import check_tp, kv_bytes
 from ..serving.scenario import Scenario
 from ..serving.step import StepTimes
 from .inputs import as_connector, as_link, as_model, check_whole, kv_dtype_of, model_source

@@ -11,7 +11,8 @@ from ..inputs.efficiency import Efficiency, stand_in
 from ..inputs.hardware import Gpu, load_gpu
 from ..inputs.link import Connector, Link, load_connector, load_link
 from ..inputs.model import Model
-from ..serving.instance import InstanceKind, Parallelism, make_instance
+from ..memory.parallelism import Parallelism
+from ..serving.instance import InstanceKind, make_instance
 
 _MOST = 10**9
 

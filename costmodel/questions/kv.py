@@ -10,7 +10,7 @@ from ..dtypes import cache_dtype
 from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import Gpu
 from ..inputs.model import LatentAttention, Model
-from ..serving.kv import KvRow, kv_bytes
+from ..memory.kv import KvRow, kv_bytes
 from ..serving.memory import kv_pool
 from .inputs import as_instance, as_model, check_whole, context_warnings, kv_dtype_of, model_source
 
@@ -36,7 +36,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class KvAnswer:
-    """KV bytes of one sequence (see :class:`costmodel.serving.kv.KvBytes`), layers by kind, and what fits."""
+    """KV bytes of one sequence (see :class:`costmodel.memory.kv.KvBytes`), layers by kind, and what fits."""
 
     schema: str
     model: str

@@ -15,7 +15,8 @@ from ..inputs.efficiency import efficiency_for
 from ..inputs.hardware import Gpu, gpu_names, load_gpu
 from ..inputs.link import Connector, Link, connector_names, link_names, load_connector, load_link
 from ..inputs.parameters import count_parameters
-from ..serving.kv import KvRow, allowed_tp, kv_bytes
+from ..memory.kv import KvRow, kv_bytes
+from ..memory.parallelism import allowed_tp
 from .explain import FormulaEntry, formula_entry
 
 SCHEMA = "costmodel.show/1"

@@ -12,10 +12,11 @@ from ..formulas import chunking
 from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import Gpu
 from ..inputs.model import Model
+from ..memory.kv import bytes_per_gpu
 from ..serving.instance import InstanceKind
-from ..serving.kv import bytes_per_gpu
+from ..serving.mixing import chunk_loads
 from ..serving.step import Operator, Step, StepTimes, analyse_step
-from ..serving.work import Chunk, chunk_loads, token_loads
+from ..serving.work import Chunk, token_loads
 from .inputs import as_instance, check_whole, context_warnings, model_source
 
 SCHEMA = "costmodel.step/1"
@@ -237,7 +238,7 @@ def _reread(kind: InstanceKind, prompt: Chunk, cuts: Sequence[Chunk]) -> float:
     size = cuts[0].tokens
     found = 0.0
     for mixer, count in kind.model.mixers:
-        each = count * bytes_per_gpu(mixer, int(kind.kv_bytes_each), kind.tp)
+        each = count * bytes_per_gpu(mixer, kind.kv_dtype, kind.tp)
         if mixer.window is None:
             own = float(chunking.chunk_kv_reread(prompt.tokens, size, each))
             found += own + each * prompt.prefix * (len(cuts) - 1)

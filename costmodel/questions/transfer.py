@@ -10,8 +10,8 @@ from ..errors import InputError
 from ..formulas.transfer import handover_time
 from ..inputs.link import Connector, Link
 from ..inputs.model import Model
+from ..memory.parallelism import check_tp
 from ..serving.handover import Handover, KvEnd, analyse_transfer
-from ..serving.kv import check_tp
 from .inputs import as_connector, as_link, as_model, check_whole, context_warnings, kv_dtype_of, model_source
 
 SCHEMA = "costmodel.transfer/1"

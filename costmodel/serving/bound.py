@@ -8,9 +8,12 @@ no operator with the estimate, so that a test of "no estimate below its bound" p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from ..inputs.model import Attention, Experts, LatentAttention, Layer
+from ..inputs.model import Attention, LatentAttention, Layer, Mixer, Recurrent
+from ..inputs.weights import layer_tensors
+from ..memory.kv import bytes_per_gpu, state_bytes_per_gpu, state_dtype_bytes
 from .instance import InstanceKind
 from .work import Chunk
 
@@ -25,24 +28,27 @@ class Bound(NamedTuple):
     time_s: float
 
 
-def _mixer_weights(layer: Layer, hidden: int) -> float:
-    mixer = layer.mixer
-    if isinstance(mixer, Attention):
-        return hidden * mixer.head_dim * (2 * mixer.heads + 2 * mixer.kv_heads)
-    query_width = mixer.heads * (mixer.nope_dim + mixer.rope_dim)
-    query = hidden * query_width if mixer.q_rank is None else mixer.q_rank * (hidden + query_width)
-    latent = hidden * (mixer.kv_rank + mixer.rope_dim)
-    expand = mixer.kv_rank * mixer.heads * (mixer.nope_dim + mixer.v_dim)
-    return query + latent + expand + mixer.heads * mixer.v_dim * hidden
+class _Weights(NamedTuple):
+    """Weights that one token multiplies, also the fewest that a step reads, by where they are multiplied."""
+
+    narrow: float
+    wide: float
+    bytes_moved: float
 
 
-def _token_weights(layer: Layer, hidden: int) -> tuple[float, float]:
-    """Weights that one token multiplies, which are also the fewest that a step reads: matrices and router."""
-    ffn = layer.ffn
-    if isinstance(ffn, Experts):
-        blocks = 3 * (ffn.width * min(ffn.top_k, ffn.experts) + ffn.shared_width)
-        return _mixer_weights(layer, hidden) + hidden * blocks, hidden * ffn.experts
-    return _mixer_weights(layer, hidden) + hidden * ffn.width * ffn.matrices, 0.0
+def _token_weights(kind: InstanceKind, layer: Layer) -> _Weights:
+    narrow, wide, moved = 0.0, 0.0, 0.0
+    for tensor in layer_tensors(layer, kind.model.hidden):
+        if tensor.kind == "vector":
+            continue
+        stored = kind.format_of(layer, tensor.module) if tensor.kind == "matrix" else None
+        if stored and stored.product_dtype:
+            narrow += tensor.active_size
+        else:
+            wide += tensor.active_size
+        each = stored.bits / 8 if stored else kind.activation_bytes_each
+        moved += tensor.active_size * each
+    return _Weights(narrow, wide, moved)
 
 
 def _chunk_pairs(chunk: Chunk, window: int | None) -> float:
@@ -53,35 +59,78 @@ def _chunk_pairs(chunk: Chunk, window: int | None) -> float:
     return first * chunk.prefix + first * (first + 1) / 2 + (chunk.tokens - first) * window
 
 
+def _own_chunk_pairs(chunk: Chunk, window: int) -> float:
+    """Pairs where position p sees p mod window + 1 tokens: whole attention chunks and what is left of two."""
+
+    def before(position: int) -> float:
+        whole, rest = divmod(position, window)
+        return whole * window * (window + 1) / 2 + rest * (rest + 1) / 2
+
+    return before(chunk.prefix + chunk.tokens) - before(chunk.prefix)
+
+
 def _latent_chunk_flop(mixer: LatentAttention, chunk: Chunk) -> float:
     """Fewer of: expand the prefix again and attend per head, or attend in the latent space."""
-    pairs = _chunk_pairs(chunk, None)
+    pairs = _chunk_pairs(chunk, mixer.top_k)
     expanded = 2 * mixer.heads * (mixer.nope_dim + mixer.rope_dim + mixer.v_dim) * pairs
-    expanded += 2 * chunk.prefix * mixer.kv_rank * mixer.heads * (mixer.nope_dim + mixer.v_dim)
+    if mixer.top_k is None:
+        expanded += 2 * chunk.prefix * mixer.kv_rank * mixer.heads * (mixer.nope_dim + mixer.v_dim)
     absorbed = 2 * mixer.heads * (2 * mixer.kv_rank + mixer.rope_dim) * pairs
-    return min(expanded, absorbed)
+    return min(expanded, absorbed) + _indexer_flop(mixer, _chunk_pairs(chunk, None))
 
 
-def _attention_flop(layer: Layer, chunks: Sequence[Chunk], batch: float, context: float) -> float:
-    mixer = layer.mixer
+def _indexer_flop(mixer: LatentAttention, pairs: float) -> float:
+    return 2 * mixer.indexer.heads * mixer.indexer.dim * pairs if mixer.indexer else 0.0
+
+
+def _latent_flop(mixer: LatentAttention, chunks: Sequence[Chunk], batch: float, context: float) -> float:
+    read = context if mixer.top_k is None else min(context, batch * mixer.top_k)
+    decode = 2 * mixer.heads * (2 * mixer.kv_rank + mixer.rope_dim) * read + _indexer_flop(mixer, context)
+    return decode + sum(_latent_chunk_flop(mixer, chunk) for chunk in chunks)
+
+
+def _mixing_flop(mixer: Mixer, chunks: Sequence[Chunk], batch: float, context: float) -> float:
     if isinstance(mixer, LatentAttention):
-        decode = 2 * mixer.heads * (2 * mixer.kv_rank + mixer.rope_dim) * context
-        return decode + sum(_latent_chunk_flop(mixer, chunk) for chunk in chunks)
+        return _latent_flop(mixer, chunks, batch, context)
+    if isinstance(mixer, Recurrent):
+        tokens = batch + sum(chunk.tokens for chunk in chunks)
+        return 2 * mixer.state_macs * mixer.state_elements * tokens
     reads = context if mixer.window is None else min(context, batch * mixer.window)
-    pairs = reads + sum(_chunk_pairs(chunk, mixer.window) for chunk in chunks)
-    return 4 * mixer.heads * mixer.head_dim * pairs
+    if mixer.chunked and mixer.window is not None:
+        reads = min(context, batch * (mixer.window + 1) / 2)
+        pairs = reads + sum(_own_chunk_pairs(chunk, mixer.window) for chunk in chunks)
+    else:
+        pairs = reads + sum(_chunk_pairs(chunk, mixer.window) for chunk in chunks)
+    return 2 * mixer.heads * (mixer.head_dim + mixer.value_dim) * pairs
 
 
-def _cache_elements(layer: Layer, chunks: Sequence[Chunk], batch: float, context: float) -> float:
-    """Cached elements that decodes and chunks must read at least once."""
-    mixer = layer.mixer
+def _cache_bytes(
+    kind: InstanceKind, mixer: Mixer, chunks: Sequence[Chunk], batch: float, context: float
+) -> float:
+    """Cached bytes, stored once, that decodes and chunks must read (states: and write) at least once."""
+    if isinstance(mixer, Recurrent):
+        state = state_bytes_per_gpu(mixer, state_dtype_bytes(kind.model), 1)
+        return state * (2 * batch + sum(1 + (chunk.prefix > 0) for chunk in chunks))
     prefixes = [float(chunk.prefix) for chunk in chunks]
-    if isinstance(mixer, LatentAttention):
-        return (mixer.kv_rank + mixer.rope_dim) * (context + sum(prefixes))
-    if mixer.window is not None:
-        context = min(context, batch * mixer.window)
-        prefixes = [min(prefix, mixer.window - 1.0) for prefix in prefixes]
-    return 2 * mixer.kv_heads * mixer.head_dim * (context + sum(prefixes))
+    if isinstance(mixer, Attention) and mixer.window is not None:
+        most = (mixer.window + 1) / 2 if mixer.chunked else mixer.window
+        context = min(context, batch * most)
+        prefixes = [
+            float(chunk.prefix % mixer.window) if mixer.chunked else min(prefix, mixer.window - 1.0)
+            for chunk, prefix in zip(chunks, prefixes)
+        ]
+    elif isinstance(mixer, LatentAttention) and mixer.top_k is not None:
+        chosen = min(context, batch * mixer.top_k) + sum(min(prefix, mixer.top_k) for prefix in prefixes)
+        latent = bytes_per_gpu(replace(mixer, indexer=None), kind.kv_dtype, 1)
+        index = bytes_per_gpu(mixer, kind.kv_dtype, 1) - latent
+        return latent * chosen + index * (context + sum(prefixes))
+    return _read_bytes(kind, mixer) * (context + sum(prefixes))
+
+
+def _read_bytes(kind: InstanceKind, mixer: Mixer) -> float:
+    """Bytes of a cached token; a layer without a cache of its own reads as much from another's."""
+    owner = replace(mixer, own_kv=True) if isinstance(mixer, Attention) else mixer
+    return bytes_per_gpu(owner, kind.kv_dtype, 1)
 
 
 def step_bound(kind: InstanceKind, chunks: Sequence[Chunk], last: int, batch: float, context: float) -> Bound:
@@ -89,19 +138,20 @@ def step_bound(kind: InstanceKind, chunks: Sequence[Chunk], last: int, batch: fl
     model, tp = kind.model, kind.tp
     tokens = batch + sum(chunk.tokens for chunk in chunks)
     rows = batch + last
-    matrices, wide, attention, cache = 0.0, 0.0, 0.0, 0.0
+    narrow, wide, moved, mixing, cache = 0.0, 0.0, 0.0, 0.0, 0.0
     for layer in model.layers:
-        of_layer, router = _token_weights(layer, model.hidden)
-        matrices += layer.count * of_layer
-        wide += layer.count * router
-        attention += layer.count * _attention_flop(layer, chunks, batch, context)
-        cache += layer.count * _cache_elements(layer, chunks, batch, context)
+        weights = _token_weights(kind, layer)
+        narrow += layer.count * weights.narrow
+        wide += layer.count * weights.wide
+        moved += layer.count * weights.bytes_moved
+        for mixer in layer.mixers:
+            mixing += layer.count * _mixing_flop(mixer, chunks, batch, context)
+            cache += layer.count * _cache_bytes(kind, mixer, chunks, batch, context)
     head = model.hidden * model.vocab
     # Router and head stay two bytes wide in 8-bit checkpoints; they and attention run in 16 bits.
-    narrow_flop = 2 * tokens * matrices
-    wide_flop = 2 * (tokens * wide + rows * head) + attention
-    moved = matrices * kind.weight_bytes_each + cache * kind.kv_bytes_each
-    moved += (wide + (head if rows else 0)) * kind.activation_bytes_each
+    narrow_flop = 2 * tokens * narrow
+    wide_flop = 2 * (tokens * wide + rows * head) + mixing
+    moved += cache + (head * kind.activation_bytes_each if rows else 0)
     compute = (narrow_flop / kind.product_peak + wide_flop / kind.activation_peak) / tp
     memory = moved / tp / kind.memory_peak
     return Bound((narrow_flop + wide_flop) / tp, moved / tp, compute, memory, max(compute, memory))

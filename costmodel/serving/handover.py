@@ -10,8 +10,8 @@ from ..errors import InputError
 from ..formulas import kv as kv_formulas
 from ..formulas import transfer
 from ..inputs.link import Connector, Link
-from ..inputs.model import Attention, Model
-from .kv import kv_bytes
+from ..inputs.model import Attention, LatentAttention, Mixer, Model, Recurrent
+from ..memory.kv import kv_bytes
 
 OVERLAPS = ("serial", "layerwise")
 
@@ -21,8 +21,15 @@ def wire_replication(model: Model, ranks: int) -> float:
 
     A latent (MLA) counts as one KV head: it is stored whole on every rank, and every rank pulls its own copy.
     """
-    heads = [mixer.kv_heads if isinstance(mixer, Attention) else 1 for mixer, _ in model.mixers]
+    heads = [_shares(mixer) for mixer, _ in model.mixers]
     return max(float(kv_formulas.kv_replication(count, ranks)) for count in heads)
+
+
+def _shares(mixer: Mixer) -> int:
+    """Parts into which tensor parallelism splits a cache or state; further GPUs repeat them."""
+    if isinstance(mixer, Attention):
+        return mixer.kv_heads
+    return mixer.heads if isinstance(mixer, Recurrent) else 1
 
 
 class HoldsKv(Protocol):
@@ -116,7 +123,10 @@ class Handover:
         """Separate regions of the copy: blocks x layers x (K and V, or one latent) x ranks."""
         count = 0.0
         for mixer, layers in self.source.model.mixers:
-            regions = 2.0 if isinstance(mixer, Attention) else 1.0
+            if isinstance(mixer, Attention) and not mixer.own_kv:
+                continue
+            two = isinstance(mixer, Attention) or (isinstance(mixer, LatentAttention) and mixer.indexer)
+            regions = 2.0 if two else 1.0  # K and V, or latent and indexer key
             ranks = max(self.source.tp, self.target.tp)
             count += float(transfer.descriptors(self.blocks(tokens), layers, regions * ranks))
         return count

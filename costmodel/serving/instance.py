@@ -5,41 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..dtypes import cache_dtype, dtype_bytes
+from ..dtypes import CACHE_BYTES, cache_dtype, dtype_bytes
 from ..errors import InputError
 from ..inputs.efficiency import Efficiency, efficiency_for
+from ..inputs.formats import WeightFormat
 from ..inputs.hardware import Gpu
-from ..inputs.model import Model
-from .kv import check_tp
+from ..inputs.model import Layer, Model
+from ..inputs.parameters import Storage, storage_of
+from ..memory.kv import check_cache
+from ..memory.parallelism import Parallelism, check_tp
 
-
-@dataclass(frozen=True)
-class Parallelism:
-    """How an instance spreads a model over its GPUs. Only tensor parallelism is modelled so far."""
-
-    tp: int = 1
-    pp: int = 1
-    ep: int = 1
-    dp_attention: int = 1
-
-    def __post_init__(self) -> None:
-        problems = [
-            f"{name} must be a whole number of at least 1, not {value!r}"
-            for name, value in (("tp", self.tp), ("pp", self.pp), ("ep", self.ep), ("dp", self.dp_attention))
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1
-        ]
-        problems += [
-            f"{option} {value} is not modelled yet; only --tp is"
-            for option, value in (("--pp", self.pp), ("--ep", self.ep), ("--dp-attention", self.dp_attention))
-            if isinstance(value, int) and value > 1
-        ]
-        if problems:
-            raise InputError(problems)
-
-    @property
-    def gpus(self) -> int:
-        """GPUs of one instance."""
-        return self.tp * self.pp
+WIDE = ("bf16", "fp16", "fp32")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +24,9 @@ class InstanceKind:
 
     Compared by identity: the pools of a deployment that run the same kind share one object.
 
-    ``weight_dtype`` is also the dtype of matrix products, but for router and head, which 8-bit checkpoints
-    keep at two bytes; activations are two bytes wide, and attention, router and head run in their dtype
-    (fp32 models: everything in fp32).
+    ``weight_dtype`` is the format that the checkpoint states, or the dtype it is loaded in. Products run in
+    the dtype that the format of their weights says (:meth:`format_of`); activations, attention, router and
+    head are two bytes wide (fp32 models: four).
     """
 
     model: Model
@@ -71,19 +47,34 @@ class InstanceKind:
         return self.parallelism.gpus
 
     @cached_property
-    def weight_bytes_each(self) -> float:
-        """Bytes of one weight."""
-        return dtype_bytes(self.weight_dtype)
+    def storage(self) -> Storage:
+        """In which formats the weights are held."""
+        return storage_of(self.model, self.weight_dtype)
+
+    def format_of(self, layer: Layer, module: str) -> WeightFormat | None:
+        """Format of a module's weights, a matrix of ``layer``; None: as wide as activations."""
+        return layer.format_of.get(module) if self.storage.as_stored else self.storage.requested
 
     @cached_property
     def kv_bytes_each(self) -> float:
-        """Bytes of one cached element."""
-        return dtype_bytes(self.kv_dtype)
+        """Bytes of one cached element, where all of them are alike (not in layouts of latents)."""
+        return CACHE_BYTES[self.kv_dtype]
 
     @cached_property
     def activation_dtype(self) -> str:
         """Dtype of activations, and of attention, router and head."""
-        return self.weight_dtype if self.weight_dtype in ("bf16", "fp16", "fp32") else "bf16"
+        if self.weight_dtype in WIDE:
+            return self.weight_dtype
+        return self.model.wide_dtype or "bf16"
+
+    @cached_property
+    def product_dtype(self) -> str:
+        """Dtype of the products of narrow weights; without such products, that of activations."""
+        if not self.storage.as_stored:
+            found = self.storage.requested.product_dtype if self.storage.requested else None
+            return found or self.activation_dtype
+        named = [fmt.product_dtype for layer in self.model.layers for _, fmt in layer.formats]
+        return next((dtype for dtype in named if dtype), self.activation_dtype)
 
     @cached_property
     def activation_bytes_each(self) -> float:
@@ -92,8 +83,8 @@ class InstanceKind:
 
     @cached_property
     def product_peak(self) -> float:
-        """Peak rate of matrix products in the weights' dtype, flop/s."""
-        return self.gpu.peak_flop_per_s(self.weight_dtype)
+        """Peak rate of the products of narrow weights, flop/s."""
+        return self.gpu.peak_flop_per_s(self.product_dtype)
 
     @cached_property
     def activation_peak(self) -> float:
@@ -108,6 +99,13 @@ class InstanceKind:
     def label(self) -> str:
         """Short name for reports: GPU and degree of tensor parallelism."""
         return self.gpu.name if self.tp == 1 else f"{self.gpu.name} TP{self.tp}"
+
+
+def default_cache_dtype(model: Model, weight_dtype: str) -> str:
+    """Dtype of the cache where none is asked for: that of what is not quantised."""
+    if weight_dtype == model.weight_dtype and model.wide_dtype:
+        return model.wide_dtype
+    return cache_dtype(weight_dtype)
 
 
 def make_instance(
@@ -130,10 +128,14 @@ def make_instance(
         raise InputError(
             f"{model.name}: its configuration states no dtype; pass --dtype, such as --dtype bf16"
         )
-    dtype_bytes(weight_dtype)
-    stored_dtype = cache_dtype(weight_dtype) if kv_dtype is None else kv_dtype
-    dtype_bytes(stored_dtype)
+    storage_of(model, weight_dtype)
+    stored_dtype = default_cache_dtype(model, weight_dtype) if kv_dtype is None else kv_dtype
+    check_cache(model, stored_dtype)
     check_tp(model, layout.tp)
+    if not layout.only_tensor:
+        raise InputError(
+            f"{layout.label()}: step times are modelled for tensor parallelism only; pass --tp alone"
+        )
     kind = InstanceKind(model, gpu, layout, weight_dtype, stored_dtype, efficiency or efficiency_for(gpu))
     _ = kind.product_peak, kind.activation_peak
     return kind

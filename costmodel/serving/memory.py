@@ -7,8 +7,8 @@ from functools import cached_property
 
 from ..errors import DoesNotFitError
 from ..inputs.parameters import weight_bytes
+from ..memory.kv import kv_bytes
 from .instance import InstanceKind
-from .kv import kv_bytes
 
 GIB = 2**30
 #: Share of the visible memory that vLLM plans with by default (its `gpu_memory_utilization`).

@@ -10,9 +10,10 @@ from ..inputs.efficiency import Efficiency, stand_in
 from ..inputs.hardware import load_gpu
 from ..inputs.link import load_connector, load_link
 from ..inputs.model import Model
+from ..memory.parallelism import Parallelism
 from .deployment import Deployment, Settings, parse_topology
 from .handover import Handover
-from .instance import InstanceKind, Parallelism, make_instance
+from .instance import InstanceKind, make_instance
 from .memory import MEMORY_SHARE, RESERVE_BYTES, kv_pool
 
 #: The connector whose copies are measured over the widest range of sizes.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from ..formulas import roofline
 from .bound import Bound, step_bound
 from .instance import InstanceKind
+from .mixing import chunk_loads, decode_loads
 from .operators import fit_of, load_bound, load_time, peak
-from .work import Chunk, Load, chunk_loads, decode_loads, head_loads, token_loads
+from .work import Chunk, Load, head_loads, token_loads
 
 Factors = dict[str, float]
 ByKind = tuple[tuple[str, float], ...]

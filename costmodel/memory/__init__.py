@@ -1,0 +1,1 @@
+"""What a GPU holds: weights, KV cache, and what engines keep for themselves."""

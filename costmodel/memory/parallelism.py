@@ -1,0 +1,117 @@
+"""How an instance spreads a model over its GPUs, and which degrees a model allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import InputError
+from ..inputs.model import Attention, Dense, FeedForward, Mixer, Model, Recurrent
+
+MOST_TP = 1024
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """``tp`` x ``pp`` GPUs. ``ep`` spreads whole experts over that many GPUs of a stage; ``dp_attention``
+    splits the ``tp`` GPUs into that many groups, each with its own sequences and a full copy of attention.
+    """
+
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+    dp_attention: int = 1
+
+    def __post_init__(self) -> None:
+        named = (
+            ("--tp", self.tp),
+            ("--pp", self.pp),
+            ("--ep", self.ep),
+            ("--dp-attention", self.dp_attention),
+        )
+        problems = [
+            f"{name} must be a whole number of at least 1, not {value!r}"
+            for name, value in named
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1
+        ]
+        if not problems:
+            problems = [
+                f"{name} {value} does not divide --tp {self.tp}: it splits the tensor-parallel GPUs"
+                for name, value in named[2:]
+                if self.tp % value
+            ]
+        if problems:
+            raise InputError(problems)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of one instance."""
+        return self.tp * self.pp
+
+    @property
+    def attention_tp(self) -> int:
+        """GPUs among which the heads of a layer are spread."""
+        return self.tp // self.dp_attention
+
+    @property
+    def only_tensor(self) -> bool:
+        """Whether there is nothing but tensor parallelism."""
+        return self.pp == self.ep == self.dp_attention == 1
+
+    def label(self) -> str:
+        """Short name: TP8 PP2 EP8 DP8, degrees of 1 left out."""
+        named = (("TP", self.tp), ("PP", self.pp), ("EP", self.ep), ("DP", self.dp_attention))
+        return " ".join(f"{name}{degree}" for name, degree in named if degree > 1) or "TP1"
+
+
+def check_tp(model: Model, tp: int, layout: Parallelism | None = None) -> None:
+    """Check that ``tp`` GPUs (or those of a whole ``layout``) can share every layer.
+
+    TP must divide the query heads and the widths of feed-forward blocks and experts; KV heads must divide
+    TP or be divided by it. Raises InputError naming what is not divisible and the degrees that are allowed.
+    """
+    if not isinstance(tp, int) or isinstance(tp, bool) or tp < 1:
+        raise InputError(f"TP is {tp!r}; expected a whole number of at least 1")
+    spread = layout or Parallelism(tp=tp)
+    obstacles = _obstacles(model, spread)
+    if obstacles:
+        allowed = ", ".join(str(degree) for degree in allowed_tp(model))
+        raise InputError(
+            f"{spread.label()} does not divide {model.name}: {'; '.join(obstacles)}; allowed TP: {allowed}"
+        )
+    if layout and layout.pp > model.layer_count:
+        raise InputError(f"PP{layout.pp} is more than the {model.layer_count} layers of {model.name}")
+
+
+def allowed_tp(model: Model) -> tuple[int, ...]:
+    """Return every TP degree up to 1,024 that the model allows."""
+    heads = [mixer.heads for mixer, _ in model.mixers]
+    most = min([MOST_TP, *heads])
+    return tuple(degree for degree in range(1, most + 1) if not _obstacles(model, Parallelism(tp=degree)))
+
+
+def _obstacles(model: Model, layout: Parallelism) -> list[str]:
+    found: dict[str, None] = {}
+    for layer in model.layers:
+        for mixer in layer.mixers:
+            for obstacle in _mixer_obstacles(mixer, layout.attention_tp):
+                found[obstacle] = None
+        for feed_forward in layer.feed_forwards:
+            for what, width in _widths(feed_forward, layout.ep):
+                if width % layout.tp:
+                    found[f"{what} of width {width:,}"] = None
+    return list(found)
+
+
+def _mixer_obstacles(mixer: Mixer, tp: int) -> list[str]:
+    kind = f"{mixer.kind} heads" if isinstance(mixer, Recurrent) else "query heads"
+    found = [f"{mixer.heads:,} {kind}"] if mixer.heads % tp else []
+    if isinstance(mixer, Attention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
+        found.append(f"{mixer.kv_heads:,} KV heads (neither divides the other)")
+    return found
+
+
+def _widths(block: FeedForward, ep: int) -> tuple[tuple[str, int], ...]:
+    if isinstance(block, Dense):
+        return (("feed-forward block", block.width),)
+    shared = ("shared experts", block.shared_width)
+    return (shared,) if ep > 1 else (("expert", block.width), shared)

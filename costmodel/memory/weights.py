@@ -1,0 +1,158 @@
+"""Bytes of weights that one GPU holds, as an engine allocates them: fused tensors, buffers, rounding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..inputs.model import LatentAttention, Layer
+from ..inputs.parameters import Storage
+from ..inputs.tensor import Tensor
+from ..inputs.weights import block_tensors, embedding_tensors, head_tensors, layer_tensors
+from .parallelism import Parallelism
+from .stages import Stage
+
+#: vLLM pads the vocabulary to a multiple of this (vocab_parallel_embedding.py).
+VOCAB_MULTIPLE = 64
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class GpuWeights:
+    """Bytes of one GPU of a stage, by part; they add up to :attr:`total_bytes`.
+
+    ``rotary_bytes`` are the engine's tables of sines and cosines, ``copies_bytes`` its 16-bit copies of
+    quantised projections that latent attention absorbs, ``rounding_bytes`` what the allocator of torch adds.
+    """
+
+    layers_bytes: float
+    ends_bytes: float
+    towers_bytes: float
+    rotary_bytes: float
+    copies_bytes: float
+    rounding_bytes: float
+
+    @property
+    def total_bytes(self) -> float:
+        """All parts."""
+        return (
+            self.layers_bytes
+            + self.ends_bytes
+            + self.towers_bytes
+            + self.rotary_bytes
+            + self.copies_bytes
+            + self.rounding_bytes
+        )
+
+
+def gpu_weights(stage: Stage, storage: Storage, layout: Parallelism) -> GpuWeights:
+    """Return what one GPU of a stage holds under ``layout``.
+
+    Tensor parallelism splits heads, widths and the vocabulary; norms, routers and the down-projections of
+    latent attention are whole on every GPU; so is all of attention within each data-parallel group.
+    """
+    model = stage.model
+    layers, copies, rounding = 0.0, 0.0, 0.0
+    for layer in model.layers:
+        allocations = _allocations(layer, storage, layout, model.hidden)
+        layers += layer.count * sum(allocations)
+        rounding += layer.count * sum(_rounding(size) for size in allocations)
+        copies += layer.count * _absorbed_copies(layer, storage, layout)
+    ends = [_end(tensor, layout.tp) * storage.wide_bytes for tensor in _ends(stage)]
+    towers = _towers(stage) * storage.wide_bytes / layout.tp
+    return GpuWeights(
+        layers_bytes=layers,
+        ends_bytes=sum(ends),
+        towers_bytes=towers,
+        rotary_bytes=float(model.rotary_elements * storage.wide_bytes),
+        copies_bytes=copies,
+        rounding_bytes=rounding + sum(_rounding(size) for size in ends),
+    )
+
+
+def gpu_parameters(stage: Stage, layout: Parallelism) -> int:
+    """Return how many parameters one GPU of a stage holds, replicated ones included, towers left out."""
+    held = sum(
+        layer.count * tensor.on_gpu(degree, layout.ep).size
+        for layer in stage.model.layers
+        for tensor, degree in _spread(layer, layout, stage.model.hidden)
+    )
+    return held + sum(_end(tensor, layout.tp) for tensor in _ends(stage))
+
+
+def _spread(layer: Layer, layout: Parallelism, hidden: int) -> list[tuple[Tensor, int]]:
+    """Tensors of a layer, each with the number of GPUs that split it."""
+    mixing = {tensor for mixer in layer.mixers for tensor in block_tensors(mixer, hidden)}
+    return [
+        (tensor, layout.attention_tp if tensor in mixing else layout.tp)
+        for tensor in layer_tensors(layer, hidden)
+    ]
+
+
+def _allocations(layer: Layer, storage: Storage, layout: Parallelism, hidden: int) -> list[float]:
+    """Bytes of each tensor that an engine allocates: fused ones as one, scales apart."""
+    packs: dict[str, float] = {}
+    for index, (tensor, degree) in enumerate(_spread(layer, layout, hidden)):
+        local = tensor.on_gpu(degree, layout.ep)
+        held = storage.format_of(layer, tensor)
+        weights = local.size * (storage.wide_bytes if held is None else held.bits / 8)
+        name = tensor.packed or f"{tensor.module} {index}"
+        packs[name] = packs.get(name, 0.0) + weights
+        if held is not None:
+            scales = held.bytes_of(local) - weights
+            packs[f"{name} scales"] = packs.get(f"{name} scales", 0.0) + scales
+    return [size for size in packs.values() if size]
+
+
+def _rounding(size: float) -> float:
+    """What torch's caching allocator adds to a tensor of ``size`` bytes.
+
+    From 10 MiB on a tensor gets a segment of whole 2 MiB; up to 1 MiB left over is not split off. Smaller
+    ones share segments in steps of 512 bytes. Source: pytorch 2.9, c10/cuda/CUDACachingAllocator.cpp.
+    """
+    if size >= 10 * MIB:
+        left = -size % (2 * MIB)
+        if left <= MIB:
+            return left
+    return -size % 512
+
+
+def _absorbed_copies(layer: Layer, storage: Storage, layout: Parallelism) -> float:
+    """16-bit copy of each kv_b_proj for its absorbed form.
+
+    vLLM makes it of a quantised projection (0.19, mla_attention.py); that it also does of a 16-bit one is
+    read off the log of DeepSeek-V2-Lite-Chat (0.19, H100): 29.43 GiB, of which tensors and tables are 29.32.
+    """
+    found = 0.0
+    for mixer in layer.mixers:
+        if isinstance(mixer, LatentAttention):
+            for tensor in block_tensors(mixer, 1):
+                if tensor.module == "self_attn.kv_b_proj":
+                    found += tensor.on_gpu(layout.attention_tp).size * storage.wide_bytes
+    return found
+
+
+def _ends(stage: Stage) -> list[Tensor]:
+    """Embedding on the first stage, head on the last; a tied head lies there, too, unless it is the first."""
+    found: list[Tensor] = []
+    if stage.first:
+        found += embedding_tensors(stage.model)
+    if stage.last:
+        found += head_tensors(stage.model)
+        if stage.model.tied_embeddings and not stage.first:
+            found += [tensor for tensor in embedding_tensors(stage.model) if tensor.kind == "table"]
+    return found
+
+
+def _end(tensor: Tensor, tp: int) -> int:
+    """Elements on a GPU; the vocabulary is padded before it is split."""
+    if tensor.kind == "table":
+        padded = -(-tensor.rows // VOCAB_MULTIPLE) * VOCAB_MULTIPLE
+        return -(-padded // tp) * tensor.cols
+    return tensor.size
+
+
+def _towers(stage: Stage) -> int:
+    """Parameters of vision and audio towers, which lie on the first stage."""
+    if not stage.first:
+        return 0
+    return sum(count for name, count in stage.model.extras if name in stage.model.loaded_extras)
