@@ -6,12 +6,17 @@ from typing import Any
 
 import click
 
+from .engine import MAX_MODEL_LEN, engine_options, layers_of_stages, layout_options, take_engine, together
 from .options import (
+    MOST_REQUESTS,
+    Quantity,
+    Whole,
     answers,
     dtype_option,
     hardware_option,
     kv_dtype_option,
     model_argument,
+    option,
     tokens_option,
     tp_option,
 )
@@ -21,17 +26,29 @@ from .options import (
 @model_argument()
 @tokens_option("--tokens", "Tokens of the sequence.", required=True)
 @tp_option()
+@together(*layout_options())
 @dtype_option()
 @kv_dtype_option()
 @hardware_option()
-@answers("kv", fit_asked=True)
+@together(*engine_options())
+@MAX_MODEL_LEN
+@option("--block-size", type=Whole(10**6), help="Tokens of a KV block; default: the engine's.")
+@option("--kv-pool", type=Quantity("byte"), help="KV pool of a GPU, such as 6.51GiB, instead of sizing it.")
+@option("--users", type=Whole(MOST_REQUESTS), help="Sequences held at once: asks for the fewest GPUs.")
+@answers("kv", explain=True, fit_asked=True)
 def command(**options: Any) -> object:
-    """KV cache bytes of a sequence of MODEL; with --hardware, how many such sequences fit on a GPU.
+    """KV cache bytes of a sequence of MODEL; with --hardware, what fits and what the engine will log.
 
     MODEL is a packaged name (costmodel show models) or the path of a config.json.
 
-    Example: costmodel kv deepseek-ai/DeepSeek-V2-Lite --tokens 8192 --hardware a100-sxm-80gb
+    \b
+    Examples:
+      costmodel kv deepseek-ai/DeepSeek-V2-Lite --tokens 8192 --hardware h100-sxm --gpu-memory-utilization 0.95
+      costmodel kv Qwen3-235B-A22B --tokens 32768 --hardware h200-sxm --tp 8 --engine sglang
+      costmodel kv Llama-3.1-70B --tokens 16384 --users 64 --hardware h100-sxm
     """
     from ..questions.kv import ask_kv
 
-    return ask_kv(**options)
+    engine = take_engine(options, block_tokens=options.pop("block_size"), pool_bytes=options.pop("kv_pool"))
+    split = layers_of_stages(options.pop("pp_layers"))
+    return ask_kv(**options, engine=engine, pp_layers=split)

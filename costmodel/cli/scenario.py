@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import InputError
+from .engine import ENGINE_OPTIONS, engine_options, take_engine, together
 from .options import (
     GPU,
     MOST_REQUESTS,
@@ -34,11 +35,13 @@ DEFAULT_LINK = "ib-hdr"
 
 #: Options of later capabilities: value that changes nothing (None: there is none), and why others are refused.
 LATER: dict[str, tuple[str | None, str]] = {
-    "--pp": ("1", "pipeline parallelism is not modelled yet: pass --tp"),
-    "--ep": ("1", "expert parallelism is not modelled yet: experts are split by --tp"),
-    "--dp-attention": ("1", "data-parallel attention is not modelled yet: attention is split by --tp"),
+    "--pp": ("1", "step times of pipeline stages are not modelled yet (costmodel kv sizes them): pass --tp"),
+    "--ep": ("1", "step times of expert parallelism are not modelled yet: experts are split by --tp"),
+    "--dp-attention": (
+        "1",
+        "step times of data-parallel attention are not modelled yet: attention is split by --tp",
+    ),
     "--concurrency": (None, "closed loops are not modelled yet: pass an arrival rate with --rate"),
-    "--engine": ("vllm", "only vLLM's scheduling is modelled so far"),
     "--offload": (None, "KV offload to a slower tier is not modelled yet"),
     "--reuse": (None, "reuse of cached prefixes is not modelled yet: pass --cached for a known prefix"),
 }
@@ -56,15 +59,6 @@ def _workloads() -> Iterable[str]:
     return workload_names()
 
 
-def _together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    def wrap(function: F) -> F:
-        for decorator in reversed(decorators):
-            function = decorator(function)
-        return function
-
-    return wrap
-
-
 def later_options() -> Callable[[F], F]:
     """Accept the options of later capabilities by name, and refuse them with one sentence."""
 
@@ -76,15 +70,14 @@ def later_options() -> Callable[[F], F]:
     def accept(name: str) -> Callable[[F], F]:
         return click.option(name, hidden=True, expose_value=False, callback=refuse)
 
-    return _together(*(accept(name) for name in LATER))
+    return together(*(accept(name) for name in LATER))
 
 
 def deployment_options() -> Callable[[F], F]:
     """GPUs, wires and engine settings: the fields of a Scenario."""
-    share = "Share of GPU memory for weights and KV (vLLM's --gpu-memory-utilization); default 0.9."
     seqs = "Sequences of an instance, running or reserved; default 256."
     first = "Side that emits token 1; recompute: decode, which runs the last prompt token again."
-    return _together(
+    return together(
         hardware_option(),
         option("--prefill-hardware", type=GPU, help="GPU of the prefill instances, where it differs."),
         option("--decode-hardware", type=GPU, help="GPU of the decode instances, where it differs."),
@@ -104,7 +97,7 @@ def deployment_options() -> Callable[[F], F]:
         option("--control", type=NOT_NEGATIVE_S, help="Control time of a hand-over, such as 100ms."),
         option("--max-seqs", type=Whole(MOST_REQUESTS), help=seqs),
         option("--first-token", type=click.Choice(("decode", "prefill", "recompute")), default="decode", help=first),
-        option("--memory-utilization", type=NUMBER, help=share),
+        *engine_options(),
         efficiency_option(),
     )  # fmt: skip
 
@@ -112,7 +105,7 @@ def deployment_options() -> Callable[[F], F]:
 def workload_options() -> Callable[[F], F]:
     """A workload by name, file, trace or fixed lengths, each value replaceable."""
     name = "Arrivals, lengths and SLOs: a packaged name (costmodel show workloads) or a TOML file."
-    return _together(
+    return together(
         option("--workload", type=Known("NAME|FILE", _workloads), help=name),
         option("--trace", type=click.Path(), help="CSV of arrival_s, prompt_tokens, output_tokens[, cached_tokens]."),
         tokens_option("--isl", "Prompt tokens, cached ones included: a fixed length."),
@@ -148,7 +141,7 @@ WORKLOAD_KEYS = (
 
 #: What only GPUs give a meaning to.
 ENGINE_KEYS = (
-    "topology", "prefill_tp", "dtype", "overlap", "efficiency", "max_seqs", "first_token", "memory_utilization",
+    "topology", "prefill_tp", "dtype", "overlap", "efficiency", "max_seqs", "first_token", *ENGINE_OPTIONS,
 )  # fmt: skip
 
 
@@ -171,9 +164,6 @@ def take_scenario(model: str, options: dict[str, Any], *, token_budget: int | No
         raise InputError("no GPU: pass --hardware (costmodel show hardware lists the packaged ones)")
     own = {"token_budget": token_budget, "max_seqs": options.pop("max_seqs")}
     settings = {key: value for key, value in own.items() if value is not None}
-    share = options.pop("memory_utilization")
-    if share is not None and share > 1:
-        raise InputError(f"--memory-utilization must lie in (0, 1], not {share:g}")
     return Scenario(
         model=model,
         hardware=hardware or pools[0],
@@ -181,6 +171,6 @@ def take_scenario(model: str, options: dict[str, Any], *, token_budget: int | No
         decode_hardware=pools[1],
         control_s=options.pop("control"),
         settings=Settings(first_token=options.pop("first_token"), **settings),
-        **({} if share is None else {"memory_share": share}),
+        engine=take_engine(options),
         **{key: options.pop(key) for key in SCENARIO_KEYS},
     )

@@ -34,8 +34,8 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
         f"token budget {settings.token_budget}, also for whole prompts that share a prefill step; "
         f"at most {settings.max_seqs} sequences an instance",
         "memory for prompt and output reserved at admission: no preemption",
-        f"{deployment.decode_pool.memory_share:.0%} of GPU memory used, "
-        f"{deployment.decode_pool.reserve_bytes / GIB:g} GiB of it outside weights and KV",
+        f"KV pool of {deployment.decode_pool.engine}: {deployment.decode_pool.memory_share:.0%} of GPU memory, "
+        f"{deployment.decode_pool.kept_bytes / GIB:.2f} GiB of it outside weights and KV",
         "prompts go to the instance with fewest prompt tokens pending, hand-overs to the one with least KV",
         f"deflection by {rule.label}"
         + (

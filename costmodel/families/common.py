@@ -151,6 +151,13 @@ def layer_windows(config: Config, sizes: Sizes, window: int | None, full_below: 
     return [window if kind == "sliding_attention" else None for kind in types]
 
 
+def spaced_windows(config: Config, sizes: Sizes, window: int | None, every: int) -> list[int | None]:
+    """Window of each layer: full attention in every ``every``-th one unless ``layer_types`` decides."""
+    if not config.null("layer_types"):
+        return layer_windows(config, sizes, window, 0)
+    return [window if (index + 1) % every else None for index in range(sizes.layers)]
+
+
 def switched_windows(config: Config, sizes: Sizes) -> list[int | None]:
     """Windows of qwen2 and qwen3: only with ``use_sliding_window``, from layer ``max_window_layers`` on.
 
@@ -197,6 +204,7 @@ def assemble(
     final_norm_parameters: int | None = None,
     position_parameters: int = 0,
     idle_parameters: int = 0,
+    lookup_rows: int = 0,
     tied_default: bool = False,
     rotary_dims: Sequence[int] | None = None,
 ) -> Model:
@@ -214,6 +222,11 @@ def assemble(
     norms = 2 * hidden if norm_parameters is None else norm_parameters
     each = [norms] * len(blocks) if isinstance(norms, int) else list(norms)
     layers, order = _grouped(blocks, each, stored, hidden)
+    config.check(
+        stored.rule is None or any(layer.formats for layer in layers),
+        "quantization_config leaves every matrix of the layers unquantised; expected one that is not",
+    )
+    config.finish()
     source = config.data.get("_source")
     flat = [block for own in blocks for block in own]
     dims = rotary_dim(config, flat) if rotary_dims is None else rotary_dims
@@ -229,8 +242,10 @@ def assemble(
         source=source if isinstance(source, str) else config.where,
         order=order,
         wide_dtype=stored.wide_dtype,
+        kv_dtype=stored.kv_dtype,
         position_parameters=position_parameters,
         idle_parameters=idle_parameters,
+        lookup_rows=lookup_rows,
         final_norm_parameters=hidden if final_norm_parameters is None else final_norm_parameters,
         rotary_elements=rotary_elements(config, dims),
         notes=tuple(config.notes),
@@ -267,6 +282,13 @@ def with_scales(model: Model, beside: tuple[Layer, ...]) -> Model:
         return model
     kinds = {fmt.name for layer in model.layers for _, fmt in layer.formats}
     return with_extras(model, (f"{'_'.join(sorted(kinds))}_scales", scales))
+
+
+def layer_beside(config: Config, model: Model, blocks: tuple[Block, ...], *, count: int = 1) -> Layer:
+    """Return ``count`` layers that follow the main model in its checkpoint, in the formats stored there."""
+    layer = Layer(count, blocks, 2 * model.hidden)
+    formats = read_storage(config).formats(model.layer_count, layer_tensors(layer, model.hidden))
+    return replace(layer, formats=formats)
 
 
 def with_mtp(model: Model, mtp: Layer, *, copies: bool) -> Model:

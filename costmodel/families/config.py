@@ -21,13 +21,15 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
     "num_attention_heads": ("n_head", "n_heads"),
     "num_key_value_heads": ("num_kv_heads", "n_head_kv", "multi_query_group_num", "num_attention_groups"),
+    "head_dim": ("attention_head_dim",),
     "num_experts": ("num_local_experts", "n_routed_experts", "moe_num_experts"),
     "num_local_experts": ("num_experts", "n_routed_experts", "moe_num_experts"),
     "n_routed_experts": ("num_experts", "num_local_experts", "moe_num_experts"),
-    "num_experts_per_tok": ("num_experts_per_token", "experts_per_token", "top_k_experts", "moe_topk"),
-    "n_shared_experts": ("moe_num_shared_experts",),
-    "max_position_embeddings": ("n_positions", "seq_length", "max_seq_len"),
+    "num_experts_per_tok": ("num_experts_per_token", "experts_per_token", "top_k_experts", "moe_topk", "moe_k"),
+    "n_shared_experts": ("moe_num_shared_experts", "num_shared_experts"),
+    "max_position_embeddings": ("n_positions", "seq_length", "max_seq_len", "model_max_length"),
     "torch_dtype": ("dtype",),
+    "partial_rotary_factor": ("rotary_pct",),
 }
 
 
@@ -137,6 +139,12 @@ class Config:
         """Note that an absent field was taken from the class default of this model_type."""
         shown = str(value).lower() if isinstance(value, bool) else value
         self.notes.append(f"{field} absent: {shown}, {CLASS_DEFAULT.format(self.model_type)}")
+
+    def take_default(self, field: str, value: object) -> None:
+        """Read an absent field as the class default of this model_type from now on, with a note."""
+        if self.absent(field):
+            self.defaulted(field, value)
+            self.data = {**self.data, field: value}
 
     def check(self, holds: bool, problem: str, *fields: str) -> None:
         """Record a problem between fields, unless one of them was already found wrong."""

@@ -16,8 +16,21 @@ def rotary_elements(config: Config, dims: Sequence[int]) -> int:
     Zero where the configuration states no ``max_position_embeddings``. Source: vLLM 0.19,
     rotary_embedding/*.py: tables are made from the configuration, whatever length is served.
     """
-    rows = _rows(config)
+    rows = _rows(config, _parameters(config))
     return min(round(rows * sum(dims)), LARGEST_TABLE)
+
+
+def rotary_elements_by_type(config: Config, dims: Mapping[str, int]) -> int:
+    """Return the elements of a table for each type of layer, of these widths.
+
+    ``rope_parameters`` may hold an object a type; where it does not, it is (as ``rope_scaling``) that of full
+    attention, and other types are unscaled. Source: vLLM 0.27, models/gemma3.py.
+    """
+    stated, found = _parameters(config), 0.0
+    for kind, dim in dims.items():
+        own = stated.get(kind, stated if kind == "full_attention" else {})
+        found += dim * _rows(config, own if isinstance(own, dict) else {})
+    return min(round(found), LARGEST_TABLE)
 
 
 def rotary_dim(config: Config, blocks: Sequence[Block]) -> tuple[int, ...]:
@@ -32,6 +45,12 @@ def rotary_dim(config: Config, blocks: Sequence[Block]) -> tuple[int, ...]:
     return ()
 
 
+def default_rotary_part(config: Config, part: float) -> None:
+    """Take ``part``, the class default, as the part of each head that rotates, unless the file states one."""
+    if "partial_rotary_factor" not in _parameters(config):
+        config.take_default("partial_rotary_factor", part)
+
+
 def _parameters(config: Config) -> Mapping[str, object]:
     for field in ("rope_parameters", "rope_scaling"):
         found = config.data.get(field)
@@ -40,9 +59,8 @@ def _parameters(config: Config) -> Mapping[str, object]:
     return {}
 
 
-def _rows(config: Config) -> float:
+def _rows(config: Config, scaling: Mapping[str, object]) -> float:
     positions = _number(config.data.get("max_position_embeddings"))
-    scaling = _parameters(config)
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     factor = _number(scaling.get("factor")) or 1.0
     original = _number(

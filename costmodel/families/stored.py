@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..inputs.formats import WeightFormat
 from ..inputs.tensor import Tensor
-from .config import Config, shown
+from .config import Config
+from .quantised import read_quantisation
+from .quantised.base import Rule
 
 STORED_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
-LARGEST_BLOCK = 65_536
-
-Rule = Callable[[int, str], WeightFormat | None]
 
 
 @dataclass(frozen=True)
 class Stored:
-    """The name of the checkpoint's format, the dtype of all it leaves wide, and the format of each module."""
+    """The name of the checkpoint's format, the dtype of all it leaves wide, and the format of each module.
+
+    ``kv_dtype``: what the checkpoint says of its KV cache; None: nothing.
+    """
 
     weight_dtype: str | None
     wide_dtype: str | None
     rule: Rule | None = None
+    kv_dtype: str | None = None
 
     def formats(self, index: int, tensors: Iterable[Tensor]) -> tuple[tuple[str, WeightFormat], ...]:
         """Return the modules of layer ``index`` that are not wide, with their formats."""
@@ -34,11 +37,12 @@ class Stored:
 def read_storage(config: Config) -> Stored:
     """Return how the checkpoint stores its weights; problems are recorded in ``config``."""
     wide = _wide_dtype(config)
-    if config.null("quantization_config"):
+    if config.null("quantization_config") and config.null("compression_config"):
         return Stored(wide, wide)
-    block = _fp8_block(config)
-    fp8 = WeightFormat("fp8", 8, block, scale_bytes=4, product_dtype="fp8")
-    return Stored("fp8", wide, lambda index, module: fp8)
+    found = read_quantisation(config)
+    if found is None:
+        return Stored(wide, wide)
+    return Stored(found.label, wide, found.rule, found.kv_dtype)
 
 
 def _wide_dtype(config: Config) -> str | None:
@@ -50,22 +54,3 @@ def _wide_dtype(config: Config) -> str | None:
         config.notes.append("torch_dtype absent: the dtype of the weights is not known")
         return None
     return STORED_DTYPES[named[0]]
-
-
-def _fp8_block(config: Config) -> tuple[int, int] | None:
-    """Check a ``quantization_config`` and return its block; only fp8 in blocks is known."""
-    quantised = config.data["quantization_config"]
-    if not isinstance(quantised, dict):
-        config.problems.append(f"quantization_config is {shown(quantised)}; expected an object")
-        return None
-    block = quantised.get("weight_block_size")
-    if isinstance(block, list) and len(block) == 2 and all(_is_block_side(side) for side in block):
-        return block[0], block[1]
-    config.problems.append(
-        f"quantization_config.weight_block_size is {shown(block)}; expected two whole numbers"
-    )
-    return None
-
-
-def _is_block_side(side: object) -> bool:
-    return type(side) is int and 0 < side <= LARGEST_BLOCK

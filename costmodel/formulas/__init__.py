@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from ..errors import InputError, unknown
 from ..formula import BOOK, Formula
-from . import chunking, kv, moe, operators, roofline, threshold, transfer, waiting, work
+from . import chunking, kv, memory, moe, operators, roofline, threshold, transfer, waiting, work
 
 __all__ = [
     "BOOK",
     "formula_named",
     "chunking",
     "kv",
+    "memory",
     "moe",
     "operators",
     "roofline",

@@ -78,6 +78,8 @@ class Recurrent:
     The state of a sequence is ``heads`` matrices of ``key_dim`` x ``value_dim`` in ``state_dtype`` (None:
     that of the model) and the last ``conv_kernel`` - 1 inputs of ``conv_channels`` channels.
     ``state_macs``: multiply-adds of a token with each element of the state (2: write and read; 3: delta rule).
+    Several heads may share one of ``groups`` keys, which tensor parallelism must divide, too (1: repeated).
+    With ``chunked_scan`` the tokens of a chunk are multiplied with each other; Mamba-1 has no such products.
     """
 
     kind: str
@@ -89,6 +91,8 @@ class Recurrent:
     state_macs: int
     tensors: tuple[Tensor, ...]
     state_dtype: str | None = None
+    groups: int = 1
+    chunked_scan: bool = True
     window: None = None
 
     @property
@@ -104,11 +108,12 @@ class Recurrent:
 
 @dataclass(frozen=True)
 class Dense:
-    """Feed-forward block: gated (3 matrices: gate, up, down) or plain (2)."""
+    """Feed-forward block: gated (3 matrices: gate, up, down) or plain (2). ``module``: its name in a layer."""
 
     width: int
     matrices: int = 3
     bias: bool = False
+    module: str = "mlp"
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ class Experts:
     ``shared_width`` is the summed width of the shared experts (0: none); ``shared_gate`` says that they
     are scaled by a gate of ``hidden`` weights; ``router_bias`` that the router stores one bias an expert,
     ``router_parameters`` what else it stores; ``bias`` that every matrix of an expert has one. With a
-    ``latent`` width, routed experts work on a projection of the hidden state.
+    ``latent`` width, routed experts work on a projection of the hidden state. ``module``: its name in a layer.
     """
 
     experts: int
@@ -131,6 +136,7 @@ class Experts:
     bias: bool = False
     latent: int | None = None
     router_parameters: int = 0
+    module: str = "mlp"
 
 
 Mixer = Attention | LatentAttention | Recurrent
@@ -173,10 +179,12 @@ class Model:
 
     ``layers`` are the distinct ones; ``order`` says which of them stands at each position of the model.
     ``weight_dtype`` names the format of the checkpoint and ``wide_dtype`` that of all it leaves unquantised;
-    None where the configuration states none. ``extras`` may lie beside the model in a checkpoint;
+    None where the configuration states none. ``kv_dtype`` is what an engine keeps its KV cache in unless told
+    otherwise, where the checkpoint says so. ``extras`` may lie beside the model in a checkpoint;
     ``loaded_extras`` names those that an engine loads with it (vision towers). ``rotary_elements`` are the
     precomputed sines and cosines that an engine keeps. ``lookup_parameters`` are tables read by row (learned
-    positions), ``idle_parameters`` those of them that count as no token's work.
+    positions), ``idle_parameters`` those of them that count as no token's work; with ``lookup_rows`` they are
+    one table of so many rows, which tensor parallelism splits like the embedding (without: whole everywhere).
     """
 
     name: str
@@ -190,8 +198,10 @@ class Model:
     source: str
     order: tuple[int, ...] = ()
     wide_dtype: str | None = None
+    kv_dtype: str | None = None
     position_parameters: int = 0
     idle_parameters: int = 0
+    lookup_rows: int = 0
     final_norm_parameters: int = 0
     rotary_elements: int = 0
     extras: tuple[tuple[str, int], ...] = ()

@@ -33,6 +33,9 @@ def embedding_tensors(model: Model) -> tuple[Tensor, ...]:
     table = Tensor("embed_tokens", model.vocab, model.hidden, "table", parts=model.vocab)
     if not model.position_parameters:
         return (table,)
+    if model.lookup_rows:
+        rows, cols = model.lookup_rows, model.position_parameters // model.lookup_rows
+        return table, Tensor("lookups", rows, cols, "table", parts=rows)
     return table, vector("positions", model.position_parameters)
 
 
@@ -101,7 +104,7 @@ def _indexer(block: LatentAttention, hidden: int) -> tuple[Tensor, ...]:
 
 
 def _dense(block: Dense, hidden: int) -> tuple[Tensor, ...]:
-    return _feed_forward("mlp", block.width, hidden, block.matrices, block.bias)
+    return _feed_forward(block.module, block.width, hidden, block.matrices, block.bias)
 
 
 def _feed_forward(name: str, width: int, hidden: int, matrices: int, bias: bool) -> tuple[Tensor, ...]:
@@ -115,21 +118,22 @@ def _feed_forward(name: str, width: int, hidden: int, matrices: int, bias: bool)
 
 
 def _experts(block: Experts, hidden: int) -> tuple[Tensor, ...]:
-    found = [Tensor("mlp.gate", block.experts, hidden, "router")]
+    name = block.module
+    found = [Tensor(f"{name}.gate", block.experts, hidden, "router")]
     beside = block.router_parameters + (block.experts if block.router_bias else 0)
     if beside:
-        found.append(vector("mlp.gate.bias", beside))
+        found.append(vector(f"{name}.gate.bias", beside))
     inner = hidden
     if block.latent:
         inner = block.latent
-        found.append(Tensor("mlp.fc1_latent_proj", inner, hidden))
-        found.append(Tensor("mlp.fc2_latent_proj", hidden, inner))
-    for tensor in _feed_forward("mlp.experts", block.width, inner, block.matrices, block.bias):
+        found.append(Tensor(f"{name}.fc1_latent_proj", inner, hidden))
+        found.append(Tensor(f"{name}.fc2_latent_proj", hidden, inner))
+    for tensor in _feed_forward(f"{name}.experts", block.width, inner, block.matrices, block.bias):
         found.append(tensor._replace(copies=block.experts, used=block.top_k))
     if block.shared_width:
-        found += _feed_forward("mlp.shared_experts", block.shared_width, hidden, block.matrices, False)
+        found += _feed_forward(f"{name}.shared_experts", block.shared_width, hidden, block.matrices, False)
     if block.shared_gate:
-        found.append(Tensor("mlp.shared_expert_gate", 1, hidden, "router"))
+        found.append(Tensor(f"{name}.shared_expert_gate", 1, hidden, "router"))
     return tuple(found)
 
 

@@ -105,6 +105,8 @@ def _obstacles(model: Model, layout: Parallelism) -> list[str]:
 def _mixer_obstacles(mixer: Mixer, tp: int) -> list[str]:
     kind = f"{mixer.kind} heads" if isinstance(mixer, Recurrent) else "query heads"
     found = [f"{mixer.heads:,} {kind}"] if mixer.heads % tp else []
+    if isinstance(mixer, Recurrent) and mixer.groups > 1 and mixer.groups % tp:
+        found.append(f"{mixer.groups:,} {mixer.kind} groups of heads")
     if isinstance(mixer, Attention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
         found.append(f"{mixer.kv_heads:,} KV heads (neither divides the other)")
     return found

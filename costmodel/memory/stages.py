@@ -11,9 +11,10 @@ from ..inputs.model import Model
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: its number from 0, its layers as a model, and whether it holds embedding and head."""
+    """One stage: its number and first layer from 0, its layers as a model, whether it holds embedding and head."""
 
     index: int
+    start: int
     model: Model
     first: bool
     last: bool
@@ -49,7 +50,6 @@ def pipeline_stages(model: Model, pp: int, split: Sequence[int] | None = None) -
     stages, start = [], 0
     for index, count in enumerate(counts):
         part = order[start : start + count]
-        start += count
         held = tuple(
             replace(layer, count=part.count(place))
             for place, layer in enumerate(model.layers)
@@ -58,5 +58,6 @@ def pipeline_stages(model: Model, pp: int, split: Sequence[int] | None = None) -
         places = [place for place in range(len(model.layers)) if place in part]
         renamed = tuple(places.index(place) for place in part)
         own = replace(model, layers=held, order=renamed)
-        stages.append(Stage(index, own, index == 0, index == len(counts) - 1))
+        stages.append(Stage(index, start, own, index == 0, index == len(counts) - 1))
+        start += count
     return tuple(stages)

@@ -98,7 +98,7 @@ def _allocations(layer: Layer, storage: Storage, layout: Parallelism, hidden: in
         name = tensor.packed or f"{tensor.module} {index}"
         packs[name] = packs.get(name, 0.0) + weights
         if held is not None:
-            scales = held.bytes_of(local) - weights
+            scales = (held.bytes_of(local) - weights) * held.scales_held
             packs[f"{name} scales"] = packs.get(f"{name} scales", 0.0) + scales
     return [size for size in packs.values() if size]
 
@@ -139,7 +139,7 @@ def _ends(stage: Stage) -> list[Tensor]:
     if stage.last:
         found += head_tensors(stage.model)
         if stage.model.tied_embeddings and not stage.first:
-            found += [tensor for tensor in embedding_tensors(stage.model) if tensor.kind == "table"]
+            found.append(embedding_tensors(stage.model)[0])
     return found
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..dtypes import cache_dtype, dtype_bytes
 from ..errors import InputError
 from ..families import read_model
 from ..inputs.efficiency import Efficiency, stand_in
 from ..inputs.hardware import Gpu, load_gpu
 from ..inputs.link import Connector, Link, load_connector, load_link
 from ..inputs.model import Model
+from ..memory.kv import check_cache
 from ..memory.parallelism import Parallelism
-from ..serving.instance import InstanceKind, make_instance
+from ..serving.instance import InstanceKind, default_cache_dtype, make_instance
 
 _MOST = 10**9
 
@@ -56,16 +56,19 @@ def as_instance(
     return make_instance(as_model(model), gpu, layout, dtype=dtype, kv_dtype=kv_dtype, efficiency=found)
 
 
-def kv_dtype_of(model: Model, kv_dtype: str | None) -> str:
-    """Return the dtype of the cache. Raises InputError where none is passed and the model states none."""
-    if kv_dtype is not None:
-        dtype_bytes(kv_dtype)
+def kv_dtype_of(model: Model, kv_dtype: str | None, dtype: str | None = None) -> str:
+    """Return the dtype of the cache: as asked, else after the weights.
+
+    Raises InputError where none is passed and the model states none.
+    """
+    if kv_dtype is not None and kv_dtype != "auto":
+        check_cache(model, kv_dtype)
         return kv_dtype
-    if not model.weight_dtype:
+    if dtype is None and not model.weight_dtype:
         raise InputError(
             f"{model.name}: its configuration states no dtype; pass --kv-dtype, such as --kv-dtype bf16"
         )
-    return cache_dtype(model.weight_dtype)
+    return default_cache_dtype(model, dtype or model.weight_dtype or "")
 
 
 def check_whole(option: str, value: object, low: int = 1) -> None:

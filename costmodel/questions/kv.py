@@ -1,58 +1,76 @@
-"""How many bytes the KV cache of a sequence takes, and how many sequences fit on a GPU."""
+"""How many bytes the KV cache of a sequence takes, and what fits on the GPUs of an instance."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..answer import About
-from ..dtypes import cache_dtype
-from ..inputs.efficiency import Efficiency
+from ..errors import InputError
+from ..formulas.kv import kv_bytes_latent_expanded
 from ..inputs.hardware import Gpu
 from ..inputs.model import LatentAttention, Model
-from ..memory.kv import KvRow, kv_bytes
-from ..serving.memory import kv_pool
-from .inputs import as_instance, as_model, check_whole, context_warnings, kv_dtype_of, model_source
+from ..memory.fewest import Layouts
+from ..memory.kv import KvRow, bytes_per_token, check_cache, kv_bytes, state_dtype_bytes
+from ..memory.parallelism import Parallelism
+from ..memory.settings import EngineSettings
+from ..memory.stages import pipeline_stages
+from .capacity import Capacity, capacity_of, fewest_of, used_dtype
+from .inputs import as_gpu, as_model, check_whole, context_warnings, kv_dtype_of, model_source
 
 SCHEMA = "costmodel.kv/1"
 
 
 @dataclass(frozen=True)
-class Capacity:
-    """What is left for KV, bytes per GPU of an instance; ``max_concurrency`` sequences of the given length.
+class StageRow:
+    """One pipeline stage: its layers, and on each of its GPUs the bytes of a token and of the sequence."""
 
-    ``kv_cache_tokens`` is the number of tokens of those sequences, whole sequences or not.
-    """
-
-    hardware: str
-    memory_bytes: float
-    memory_share: float
-    weights_bytes: float
-    reserve_bytes: float
-    kv_pool_bytes: float
-    kv_cache_tokens: int
-    max_concurrency: float
+    stage: int
+    layers: int
+    kv_bytes_per_token_per_gpu: float
+    kv_bytes_per_gpu: int
 
 
 @dataclass(frozen=True)
 class KvAnswer:
-    """KV bytes of one sequence (see :class:`costmodel.memory.kv.KvBytes`), layers by kind, and what fits."""
+    """KV bytes of one sequence (see :class:`costmodel.memory.kv.KvBytes`), layers by kind, and what fits.
+
+    ``kv_bytes_per_gpu`` is that of the largest pipeline stage; ``kv_bytes_unwindowed`` what an engine holds
+    that keeps windowed layers in full; ``kv_bytes_per_token_expanded`` what latent attention would take if
+    every head's keys and values were cached (null for other models). ``fewest`` answers ``users``.
+    """
 
     schema: str
     model: str
     tokens: int
     tp: int
+    pp: int
+    ep: int
+    dp_attention: int
     kv_dtype: str
     kv_bytes_per_token: int
     kv_bytes_per_token_all_layers: int
     fixed_bytes_per_sequence: int
     kv_bytes: int
     kv_bytes_per_gpu: int
+    kv_bytes_unwindowed: int
+    kv_bytes_per_token_expanded: int | None
+    kv_bytes_per_token_expanded_reason: str | None
     replication: float
     layers: tuple[KvRow, ...]
+    stages: tuple[StageRow, ...]
     capacity: Capacity | None
     capacity_reason: str | None
+    users: int | None
+    fewest: tuple[Layouts, ...] | None
+    fewest_reason: str | None
     about: About
+
+    @property
+    def answered(self) -> bool:
+        """Whether what was asked has an answer: some layout holds the users, where they were given."""
+        return self.users is None or bool(self.fewest)
 
 
 def ask_kv(
@@ -60,88 +78,130 @@ def ask_kv(
     tokens: int,
     *,
     tp: int = 1,
+    pp: int = 1,
+    ep: int = 1,
+    dp_attention: int = 1,
+    pp_layers: Sequence[int] | None = None,
     dtype: str | None = None,
     kv_dtype: str | None = None,
     hardware: Gpu | str | Path | None = None,
-    efficiency: Efficiency | None = None,
+    engine: EngineSettings | None = None,
+    max_model_len: int | None = None,
+    users: int | None = None,
 ) -> KvAnswer:
     """Return the KV bytes of a sequence of ``tokens`` tokens; with ``hardware``, how many of them fit.
+
+    ``engine`` (default: vLLM) says whose rules and overheads size the pool; with its ``pool_bytes`` no
+    hardware is needed. ``max_model_len`` (default: ``tokens``) is the length its log counts sequences by.
+    ``users`` asks for the fewest GPUs that hold so many sequences of ``tokens`` at once.
 
     Raises InputError for bad input, NoAnswerError (with the bytes missing) where the weights do not fit.
     """
     found = as_model(model)
     check_whole("--tokens", tokens)
-    stored = kv_dtype_of(found, cache_dtype(dtype) if kv_dtype is None and dtype is not None else kv_dtype)
-    size = kv_bytes(found, tokens, stored, tp)
+    layout = Parallelism(tp, pp, ep, dp_attention)
+    setting = engine or EngineSettings()
+    gpu = None if hardware is None else as_gpu(hardware)
+    stored = used_dtype(found, kv_dtype_of(found, kv_dtype, dtype), setting, asked=kv_dtype)
+    check_cache(found, stored)
+    size = kv_bytes(found, tokens, stored, tp, layout=layout)
+    stages = _stages(found, tokens, stored, layout, pp_layers)
+    fewest: tuple[Layouts, ...] | None = None
     capacity: Capacity | None = None
-    sources: tuple[str, ...] = (model_source(found),)
-    if hardware is not None:
-        capacity, more = _capacity(found, tokens, hardware, tp, dtype, stored, efficiency)
-        sources += more
+    about = About()
+    if users is not None:
+        check_whole("--users", users)
+        if gpu is None:
+            raise InputError("--users asks for the fewest GPUs: pass --hardware")
+        fewest, about = fewest_of(found, gpu, users, tokens, stored, dtype, setting)
+    elif gpu is not None or setting.pool_bytes is not None:
+        length = tokens if max_model_len is None else max_model_len
+        check_whole("--max-model-len", length)
+        capacity, about = capacity_of(
+            found, gpu, layout, tokens, length, stored, dtype, setting, split=pp_layers
+        )
+    expanded = _expanded(found)
     return KvAnswer(
         schema=SCHEMA,
         model=found.name,
         tokens=tokens,
         tp=tp,
+        pp=pp,
+        ep=ep,
+        dp_attention=dp_attention,
         kv_dtype=stored,
         kv_bytes_per_token=size.kv_bytes_per_token,
         kv_bytes_per_token_all_layers=size.kv_bytes_per_token_all_layers,
         fixed_bytes_per_sequence=size.fixed_bytes_per_sequence,
         kv_bytes=size.kv_bytes,
-        kv_bytes_per_gpu=size.kv_bytes_per_gpu,
+        kv_bytes_per_gpu=max(stage.kv_bytes_per_gpu for stage in stages),
+        kv_bytes_unwindowed=_unwindowed(found, tokens, stored),
+        kv_bytes_per_token_expanded=expanded,
+        kv_bytes_per_token_expanded_reason=None if expanded else "the model has no latent attention (MLA)",
         replication=size.replication,
         layers=size.rows,
+        stages=stages,
         capacity=capacity,
-        capacity_reason=None if capacity else "no --hardware was given",
+        capacity_reason=None if capacity else _why_none(users),
+        users=users,
+        fewest=fewest,
+        fewest_reason=None if users else "no --users were given",
         about=About(
-            assumptions=_assumptions(found, kv_dtype, stored, tp, capacity),
-            sources=sources,
-            not_modelled=("rounding to blocks", "scales beside a quantised cache", "an engine's own layout"),
-            warnings=context_warnings(found, tokens),
+            assumptions=(*_assumptions(found, kv_dtype, stored, layout), *about.assumptions),
+            sources=(model_source(found), *about.sources),
+            not_modelled=about.not_modelled or ("rounding to blocks: pass --hardware for an engine's",),
+            warnings=(*context_warnings(found, tokens), *about.warnings),
         ),
     )
 
 
-def _capacity(
-    model: Model,
-    tokens: int,
-    hardware: Gpu | str | Path,
-    tp: int,
-    dtype: str | None,
-    kv_dtype: str,
-    efficiency: Efficiency | None,
-) -> tuple[Capacity, tuple[str, ...]]:
-    kind = as_instance(model, hardware, tp=tp, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency)
-    pool = kv_pool(kind)
-    fits = pool.sequences(tokens)
-    key = "memory_visible" if kind.gpu.memory_kind == "visible" else "memory"
-    memory = kind.gpu.values[key]
-    capacity = Capacity(
-        hardware=kind.label(),
-        memory_bytes=memory.value,
-        memory_share=pool.memory_share,
-        weights_bytes=pool.weights_bytes,
-        reserve_bytes=float(pool.reserve_bytes),
-        kv_pool_bytes=pool.pool_bytes,
-        kv_cache_tokens=int(fits * tokens),
-        max_concurrency=fits,
+def _why_none(users: int | None) -> str:
+    return "no --hardware (or --kv-pool) was given" if users is None else "--users asks for layouts instead"
+
+
+def _stages(
+    model: Model, tokens: int, kv_dtype: str, layout: Parallelism, split: Sequence[int] | None
+) -> tuple[StageRow, ...]:
+    if split is not None and layout.pp == 1:
+        raise InputError("--pp-layers splits pipeline stages: pass --pp, too")
+    rows = []
+    for stage in pipeline_stages(model, layout.pp, split):
+        one, two, all_of = (
+            kv_bytes(stage.model, count, kv_dtype, layout.tp, layout=_flat(layout)).kv_bytes_per_gpu
+            for count in (10**8, 10**8 + 1, tokens)
+        )
+        rows.append(StageRow(stage.index + 1, stage.model.layer_count, two - one, all_of))
+    return tuple(rows)
+
+
+def _flat(layout: Parallelism) -> Parallelism:
+    """The layout within one stage."""
+    return Parallelism(layout.tp, 1, layout.ep, layout.dp_attention)
+
+
+def _unwindowed(model: Model, tokens: int, kv_dtype: str) -> int:
+    states = kv_bytes(model, 0, kv_dtype).kv_bytes
+    return states + tokens * sum(bytes_per_token(mixer, kv_dtype) * count for mixer, count in model.mixers)
+
+
+def _expanded(model: Model) -> int | None:
+    latents = [(mixer, count) for mixer, count in model.mixers if isinstance(mixer, LatentAttention)]
+    if not latents:
+        return None
+    each = state_dtype_bytes(model)
+    return sum(
+        count * int(kv_bytes_latent_expanded(m.heads, m.nope_dim, m.rope_dim, m.v_dim, each))
+        for m, count in latents
     )
-    return capacity, (f"{kind.gpu.name} {key}, {memory.text}: {memory.source}",)
 
 
-def _assumptions(
-    model: Model, asked: str | None, stored: str, tp: int, capacity: Capacity | None
-) -> tuple[str, ...]:
+def _assumptions(model: Model, asked: str | None, stored: str, layout: Parallelism) -> tuple[str, ...]:
     said = []
     if asked is None:
         said.append(f"KV in {stored}, after the dtype of the weights")
-    if tp > 1 and any(isinstance(mixer, LatentAttention) for mixer, _ in model.mixers):
-        said.append(f"the latent (MLA) is whole on each of the {tp} GPUs")
-    if capacity:
-        said.append(
-            f"an engine plans with {capacity.memory_share:.0%} of the memory; "
-            f"{capacity.reserve_bytes / 2**30:g} GiB a GPU for activations and buffers"
-        )
-        if any(mixer.window for mixer, _ in model.mixers):
-            said.append("the tokens that fit are those of sequences of this length: windows bend the line")
+    spread = layout.attention_tp
+    if spread > 1 and any(isinstance(mixer, LatentAttention) for mixer, _ in model.mixers):
+        said.append(f"the latent (MLA) is whole on each of the {spread} GPUs")
+    if layout.dp_attention > 1:
+        said.append(f"a sequence lives on one of {layout.dp_attention} groups of {spread} GPUs")
     return (*said, *model.notes)

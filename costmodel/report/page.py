@@ -116,12 +116,12 @@ def _reason(answer: object, key: str) -> str | None:
     return getattr(answer, f"{key}_reason", None) or getattr(answer, f"{stem}_reason", None)
 
 
-def table(items: Iterable[object], columns: Mapping[str, str]) -> Table:
+def table(items: Iterable[object], columns: Mapping[str, str], *, binary: bool = False) -> Table:
     """Return a row an item (a dataclass or a mapping) with these fields; ``columns``: field -> header."""
     values = [
         [item.get(key) if isinstance(item, Mapping) else getattr(item, key) for key in columns]
         for item in items
     ]
-    rows = tuple(tuple(shown(key, cell) for key, cell in zip(columns, row)) for row in values)
+    rows = tuple(tuple(shown(key, cell, binary=binary) for key, cell in zip(columns, row)) for row in values)
     right = tuple(all(isinstance(row[i], int | float | None) for row in values) for i in range(len(columns)))
     return Table(tuple(columns.values()), rows, right)

@@ -119,7 +119,7 @@ def _indexer(mixer: LatentAttention, count: int, pairs: float, cached: float) ->
 def _scan(kind: InstanceKind, mixer: Recurrent, count: int, chunk: Chunk) -> Load:
     """State update of a chunk; no fit of such kernels exists, so that of prefill attention stands for it."""
     heads = mixer.heads / kind.tp
-    tokens = min(SCAN_CHUNK, chunk.tokens)
+    tokens = min(SCAN_CHUNK, chunk.tokens) if mixer.chunked_scan else 0
     shape = (chunk.tokens, heads, mixer.key_dim, mixer.value_dim, mixer.state_macs, tokens)
     states = ceil(chunk.tokens / SCAN_CHUNK)
     moved = work.state_traffic_bytes(states, _state_bytes(kind, mixer))

@@ -11,10 +11,11 @@ from ..inputs.hardware import load_gpu
 from ..inputs.link import load_connector, load_link
 from ..inputs.model import Model
 from ..memory.parallelism import Parallelism
+from ..memory.settings import EngineSettings
 from .deployment import Deployment, Settings, parse_topology
 from .handover import Handover
 from .instance import InstanceKind, make_instance
-from .memory import MEMORY_SHARE, RESERVE_BYTES, kv_pool
+from .memory import kv_pool
 
 #: The connector whose copies are measured over the widest range of sizes.
 CONNECTOR = "mooncake-vllm"
@@ -43,8 +44,7 @@ class Scenario:
     kv_dtype: str | None = None
     overlap: str = "serial"
     control_s: float | None = None
-    memory_share: float = MEMORY_SHARE
-    reserve_bytes: float = RESERVE_BYTES
+    engine: EngineSettings = field(default_factory=EngineSettings)
     settings: Settings = field(default_factory=Settings)
     efficiency: Efficiency | str | Path | None = None
 
@@ -63,10 +63,7 @@ class Scenario:
         path = Handover(
             prefill, decode, load_link(self.link), connector, self.nics, self.overlap, control_s=control
         )
-        pools = [
-            kv_pool(kind, memory_share=self.memory_share, reserve_bytes=self.reserve_bytes)
-            for kind in (prefill, decode)
-        ]
+        pools = [kv_pool(kind, self.engine) for kind in (prefill, decode)]
         return Deployment(topology, prefill, decode, pools[0], pools[1], path, self.settings)
 
     def _tp(self, own: int | None) -> int:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ..formulas import chunking, moe, work
 from ..inputs.model import Attention, Block, Dense, Experts, LatentAttention, Layer, Recurrent
+from ..inputs.tensor import Tensor
 from ..inputs.weights import recurrent_products
 from .instance import InstanceKind
 
@@ -170,19 +171,22 @@ def _latent_projections(build: Builder, mixer: LatentAttention, count: int, toke
 
 def _recurrent(build: Builder, mixer: Recurrent, count: int, tokens: float) -> None:
     """The products of a recurrent mixer and its convolution; its state is a load of chunks and decodes."""
+    fused: dict[str, list[Tensor]] = {}
     for tensor in recurrent_products(mixer):
-        local = tensor.on_gpu(build.kind.tp)
-        build.gemm(tensor.module.rsplit(".", 1)[-1], count, tokens, local.rows, local.cols, tensor.module)
-    build.stream("convolution", count, tokens, mixer.conv_channels / build.kind.tp, 2)
+        fused.setdefault(tensor.packed or tensor.module, []).append(tensor.on_gpu(build.kind.tp))
+    for name, parts in fused.items():
+        rows = sum(tensor.rows for tensor in parts)
+        build.gemm(name.rsplit(".", 1)[-1], count, tokens, rows, parts[0].cols, parts[0].module)
+    if mixer.conv_channels:
+        build.stream("convolution", count, tokens, mixer.conv_channels / build.kind.tp, 2)
     build.stream("gated norm", count, tokens, mixer.heads * mixer.value_dim / build.kind.tp, 3)
 
 
 def _dense(build: Builder, ffn: Dense, count: int, tokens: float, name: str) -> None:
     hidden, width = build.kind.model.hidden, ffn.width / build.kind.tp
-    module = "mlp.shared_experts" if name == "shared" else "mlp"
-    build.gemm(f"{name}_up", count, tokens, (ffn.matrices - 1) * width, hidden, f"{module}.up_proj")
+    build.gemm(f"{name}_up", count, tokens, (ffn.matrices - 1) * width, hidden, f"{ffn.module}.up_proj")
     build.stream(f"{name}_act", count, tokens, width, ffn.matrices)
-    build.gemm(f"{name}_down", count, tokens, hidden, width, f"{module}.down_proj")
+    build.gemm(f"{name}_down", count, tokens, hidden, width, f"{ffn.module}.down_proj")
 
 
 def _experts(build: Builder, ffn: Experts, count: int, tokens: float) -> None:
@@ -192,9 +196,9 @@ def _experts(build: Builder, ffn: Experts, count: int, tokens: float) -> None:
     inner = hidden
     if ffn.latent:
         inner = ffn.latent
-        build.gemm("experts_in", count, tokens, inner, hidden, "mlp.fc1_latent_proj")
-        build.gemm("experts_out", count, tokens, hidden, inner, "mlp.fc2_latent_proj")
-    each, narrow = build.stored("mlp.experts.up_proj")
+        build.gemm("experts_in", count, tokens, inner, hidden, f"{ffn.module}.fc1_latent_proj")
+        build.gemm("experts_out", count, tokens, hidden, inner, f"{ffn.module}.fc2_latent_proj")
+    each, narrow = build.stored(f"{ffn.module}.experts.up_proj")
     operator = "moe_fp8" if narrow else "moe"
     distinct = moe.distinct_experts(ffn.experts, ffn.top_k, tokens)
     weights = moe.expert_weight_bytes(distinct, inner, width, ffn.matrices, each)
@@ -207,4 +211,5 @@ def _experts(build: Builder, ffn: Experts, count: int, tokens: float) -> None:
         fill = rows / (tokens * ffn.top_k)
     build.loads.append(Load("experts", operator, count, flop, weights + traffic, fill))
     if ffn.shared_width:
-        _dense(build, Dense(ffn.shared_width, ffn.matrices), count, tokens, "shared")
+        shared = Dense(ffn.shared_width, ffn.matrices, module=f"{ffn.module}.shared_experts")
+        _dense(build, shared, count, tokens, "shared")

@@ -1,0 +1,208 @@
+"""What fits: KV tokens, blocks, concurrency and lengths of an instance, as its engine would report them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import DoesNotFitError, InputError
+from ..inputs.hardware import Gpu
+from ..inputs.model import Attention, LatentAttention, Model
+from ..inputs.parameters import storage_of
+from .kv import check_cache, kv_bytes
+from .pages import Plan, plan_pages
+from .parallelism import Parallelism, check_tp
+from .pool import GIB, Pool, given_pool, stage_pool
+from .settings import EngineSettings, Resolved, resolve
+from .stages import pipeline_stages
+
+MOST_TOKENS = 10**9
+
+
+@dataclass(frozen=True)
+class StageFit:
+    """What one stage holds: its pool and how it is cut; ``plan`` is None for engines without block groups."""
+
+    pool: Pool
+    plan: Plan | None
+    units: int
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What an instance holds. ``worst`` is the stage that limits it.
+
+    ``blocks`` and ``tokens`` are the engine's own figures (None: it reports none); ``concurrency`` is how
+    many sequences of ``max_model_len`` tokens fit, ``longest`` the longest single sequence.
+    """
+
+    model: Model
+    layout: Parallelism
+    kv_dtype: str
+    setting: Resolved
+    stages: tuple[StageFit, ...]
+    worst: StageFit
+    max_model_len: int
+    blocks: int | None
+    block_tokens: int
+    tokens: int
+    concurrency: float
+    longest: int
+
+    def sequences(self, tokens: int) -> int:
+        """Sequences of ``tokens`` tokens that the pool holds at once, whatever the batch limit."""
+        return int(sequences_of(self.worst, tokens, self))
+
+
+def fit(
+    model: Model,
+    gpu: Gpu | None,
+    layout: Parallelism,
+    *,
+    kv_dtype: str,
+    dtype: str | None = None,
+    max_model_len: int,
+    settings: EngineSettings | None = None,
+    split: Sequence[int] | None = None,
+) -> Fit:
+    """Return what fits on the GPUs of ``layout``; without a ``gpu``, in the pool that the settings state.
+
+    Raises DoesNotFitError, with the bytes missing, where a stage has nothing left for KV; InputError for a
+    layout that does not divide the model, an unknown dtype, engine or version.
+    """
+    check_tp(model, layout.tp, layout)
+    check_cache(model, kv_dtype)
+    setting = resolve(settings or EngineSettings(), gpu, layout.gpus)
+    stages = pipeline_stages(model, layout.pp, split)
+    given = setting.asked.pool_bytes
+    if given is not None:
+        pools = [given_pool(stage, given) for stage in stages]
+    elif gpu is None:
+        raise InputError("what fits depends on the GPU: pass --hardware, or the pool with --kv-pool")
+    else:
+        storage = storage_of(model, dtype)
+        pools = [stage_pool(stage, storage, layout, gpu, setting) for stage in stages]
+        _check_room(model, gpu, layout, setting, pools)
+    fits = [_stage_fit(model, pool, kv_dtype, layout, setting) for pool in pools]
+    worst = min(fits, key=lambda each: each.units)
+    return _answer(model, layout, kv_dtype, setting, fits, worst, max_model_len)
+
+
+def _check_room(
+    model: Model, gpu: Gpu, layout: Parallelism, setting: Resolved, pools: Sequence[Pool]
+) -> None:
+    least = min(pools, key=lambda pool: pool.pool_bytes)
+    if least.pool_bytes > 0:
+        return
+    held = least.weights.total_bytes
+    where = f" (stage {least.stage.index + 1} of {layout.pp})" if layout.pp > 1 else ""
+    raise DoesNotFitError(
+        f"{model.name} does not fit on {gpu.name} {layout.label()}{where}: {held / GIB:.2f} GiB of weights a "
+        f"GPU and what {setting.engine.title} keeps exceed its {least.budget_bytes / GIB:.2f} GiB by "
+        f"{-least.pool_bytes / GIB:.2f} GiB ({-least.pool_bytes:.0f} bytes) a GPU; raise --tp or --pp, take a "
+        "larger GPU, or a checkpoint or --dtype of fewer bits"
+    )
+
+
+def _stage_fit(model: Model, pool: Pool, kv_dtype: str, layout: Parallelism, setting: Resolved) -> StageFit:
+    if setting.engine.budget == "share_of_total":
+        plan = plan_pages(
+            model,
+            pool.stage,
+            kv_dtype,
+            layout.attention_tp,
+            _block_tokens(model, kv_dtype, setting),
+            setting.max_num_batched_tokens,
+            setting.rules,
+        )
+        return StageFit(pool, plan, plan.blocks(pool.pool_bytes))
+    return StageFit(pool, None, _pool_tokens(pool, kv_dtype, layout, setting))
+
+
+def _block_tokens(model: Model, kv_dtype: str, setting: Resolved) -> int:
+    """Tokens of a block: sparse attention's indexer and narrow latents on Hopper need 64."""
+    if setting.asked.block_tokens:
+        return setting.block_tokens
+    latents = [mixer for mixer, _ in model.mixers if isinstance(mixer, LatentAttention)]
+    sparse = any(mixer.top_k is not None for mixer in latents)
+    return 64 if latents and (sparse or kv_dtype not in ("bf16", "fp16", "fp32")) else setting.block_tokens
+
+
+def _pool_tokens(pool: Pool, kv_dtype: str, layout: Parallelism, setting: Resolved) -> int:
+    """Tokens of a pool without block groups (SGLang, TensorRT-LLM): those of the layers that grow.
+
+    SGLang keeps a share of the pool for states and gives windowed layers a fixed share of the tokens.
+    """
+    held = kv_bytes(pool.stage.model, 1, kv_dtype, layout.tp, layout=layout)
+    spread, room = layout.attention_tp, pool.pool_bytes
+    per_gpu = {True: 0.0, False: 0.0}
+    states = 0.0
+    for row, (mixer, count) in zip(held.rows, pool.stage.model.mixers):
+        states += count * row.state_bytes / spread
+        windowed = isinstance(mixer, Attention) and mixer.window is not None
+        per_gpu[windowed] += count * (row.kv_bytes_per_gpu - row.state_bytes / spread)
+    ratio = setting.rules.get("state_ratio")
+    if states and ratio:
+        room /= 1 + ratio
+    each = per_gpu[False] + per_gpu[True] * setting.rules.get("window_ratio", 1.0)
+    if not each:
+        return MOST_TOKENS
+    tokens = int(room / each)
+    return tokens // setting.block_tokens * setting.block_tokens
+
+
+def _answer(
+    model: Model,
+    layout: Parallelism,
+    kv_dtype: str,
+    setting: Resolved,
+    fits: Sequence[StageFit],
+    worst: StageFit,
+    max_model_len: int,
+) -> Fit:
+    groups, plan = layout.dp_attention, worst.plan
+    if plan is None:
+        tokens = worst.units
+        blocks = None if setting.block_tokens == 1 else tokens // setting.block_tokens
+        return Fit(
+            model, layout, kv_dtype, setting, tuple(fits), worst, max_model_len, blocks,
+            setting.block_tokens, tokens * groups, tokens * groups / max_model_len, min(tokens, MOST_TOKENS),
+        )  # fmt: skip
+    if worst.units < 1:
+        raise DoesNotFitError(
+            f"{model.name}: {worst.pool.pool_bytes / GIB:.3f} GiB are left for KV, less than one block of "
+            f"{plan.block_tokens} tokens in every layer"
+        )
+    return Fit(
+        model=model,
+        layout=layout,
+        kv_dtype=kv_dtype,
+        setting=setting,
+        stages=tuple(fits),
+        worst=worst,
+        max_model_len=max_model_len,
+        blocks=worst.units,
+        block_tokens=plan.block_tokens,
+        tokens=plan.tokens(worst.units, max_model_len),
+        concurrency=plan.concurrency(worst.units, max_model_len),
+        longest=_longest(plan, worst.units),
+    )
+
+
+def _longest(plan: Plan, blocks: int) -> int:
+    """Longest sequence whose blocks fit: bisection on whole tokens."""
+    low, high = 0, MOST_TOKENS
+    while low < high:
+        middle = (low + high + 1) // 2
+        if plan.sequence_blocks(middle) <= blocks:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def sequences_of(stage: StageFit, tokens: int, whole: Fit) -> float:
+    """Sequences of ``tokens`` tokens that a stage holds."""
+    if stage.plan is not None:
+        return stage.plan.concurrency(stage.units, tokens)
+    return stage.units * whole.layout.dp_attention / tokens

@@ -1,0 +1,230 @@
+"""What fits on the GPUs of an instance, with the arithmetic and the log lines of its engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..answer import About
+from ..inputs.hardware import Gpu
+from ..inputs.model import LatentAttention, Model
+from ..memory.capacity import Fit, fit
+from ..memory.fewest import Layouts, layouts_for
+from ..memory.logs import log_lines
+from ..memory.parallelism import Parallelism
+from ..memory.pool import Factor
+from ..memory.settings import EngineSettings, Resolved
+from ..memory.weights import gpu_parameters
+
+TOKENS_MEAN = {
+    "group": "whole blocks of one group of layers, times the tokens of a block",
+    "concurrency": "max_concurrency x max_model_len",
+    "pool": "tokens of the layers that grow, in the smallest pool",
+    "blocks": "blocks of the pool, times the tokens of a block",
+}
+
+
+@dataclass(frozen=True)
+class StageCapacity:
+    """Memory of each GPU of one pipeline stage."""
+
+    stage: int
+    layers: int
+    parameters: int
+    weights_bytes: float | None
+    activation_bytes: float | None
+    non_torch_bytes: float | None
+    kv_pool_bytes: float
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What an instance holds, bytes per GPU of the stage that limits it (``limiting_stage``).
+
+    ``max_concurrency`` counts sequences of ``max_model_len`` as the engine plans for them;
+    ``largest_batch`` those of the tokens asked, at most as many as it runs at once. What
+    ``kv_cache_tokens`` counts differs between engines and versions: ``kv_cache_tokens_mean`` says.
+    """
+
+    engine: str
+    engine_version: str
+    hardware: str
+    gpus: int
+    memory_bytes: float | None
+    memory_share: float
+    budget_bytes: float
+    weights_bytes: float | None
+    activation_bytes: float | None
+    non_torch_bytes: float | None
+    cuda_graph_bytes: float | None
+    cuda_graphs_subtracted: bool
+    missing_reason: str | None
+    kv_pool_bytes: float
+    block_tokens: int
+    kv_cache_blocks: int | None
+    kv_cache_tokens: int
+    kv_cache_tokens_mean: str
+    max_model_len: int
+    max_concurrency: float
+    longest_context_tokens: int
+    largest_batch: int
+    block_bytes: int | None
+    sequence_reserved_bytes: float | None
+    limiting_stage: int
+    stages: tuple[StageCapacity, ...]
+    factors: tuple[Factor, ...]
+    log_lines: tuple[str, ...]
+
+
+def used_dtype(model: Model, kv_dtype: str, engine: EngineSettings, *, asked: str | None) -> str:
+    """Return the layout of the cache that an engine makes of a dtype: vLLM's fp8 of sparse latents is wider."""
+    sparse = any(isinstance(mixer, LatentAttention) and mixer.top_k is not None for mixer, _ in model.mixers)
+    if engine.engine == "vllm" and sparse and asked == "fp8":
+        return "fp8_ds_mla"
+    return kv_dtype
+
+
+def capacity_of(
+    model: Model,
+    gpu: Gpu | None,
+    layout: Parallelism,
+    tokens: int,
+    max_model_len: int,
+    kv_dtype: str,
+    dtype: str | None,
+    engine: EngineSettings,
+    *,
+    split: Sequence[int] | None = None,
+) -> tuple[Capacity, About]:
+    """Return what fits and what the figures rest on. Raises DoesNotFitError with the bytes missing."""
+    held = fit(
+        model,
+        gpu,
+        layout,
+        kv_dtype=kv_dtype,
+        dtype=dtype,
+        max_model_len=max_model_len,
+        settings=engine,
+        split=split,
+    )
+    return _capacity(held, gpu, tokens), _about(held, gpu, tokens)
+
+
+def fewest_of(
+    model: Model,
+    gpu: Gpu,
+    users: int,
+    tokens: int,
+    kv_dtype: str,
+    dtype: str | None,
+    engine: EngineSettings,
+) -> tuple[tuple[Layouts, ...], About]:
+    """Return the layouts that hold ``users`` sequences of ``tokens``, fewest GPUs first, and their ground."""
+    found = layouts_for(model, gpu, users, tokens, kv_dtype=kv_dtype, dtype=dtype, settings=engine)
+    said = (
+        f"{users:,} sequences of {tokens:,} tokens at once, all held in GPU memory",
+        "instances of up to 8 tensor-parallel GPUs and 8 stages; several instances share the users",
+    )
+    return found, About(said, warnings=() if found else ("no layout tried holds one such sequence",))
+
+
+def _capacity(held: Fit, gpu: Gpu | None, tokens: int) -> Capacity:
+    setting, pool, plan = held.setting, held.worst.pool, held.worst.plan
+    known = gpu is not None and setting.asked.pool_bytes is None
+    parts = known and setting.engine.budget != "static_pool"
+    reserved = plan.sequence_blocks(tokens) * plan.block_bytes if plan else None
+    return Capacity(
+        engine=setting.engine.name,
+        engine_version=setting.version_text,
+        hardware=f"{gpu.name} {held.layout.label()}" if gpu else held.layout.label(),
+        gpus=held.layout.gpus,
+        memory_bytes=gpu.memory_bytes if gpu else None,
+        memory_share=setting.memory_share,
+        budget_bytes=pool.budget_bytes,
+        weights_bytes=pool.weights.total_bytes if known else None,
+        activation_bytes=pool.overheads.activation_bytes if parts else None,
+        non_torch_bytes=pool.overheads.non_torch_bytes if parts else None,
+        cuda_graph_bytes=pool.overheads.graph_bytes if parts else None,
+        cuda_graphs_subtracted=pool.graphs_subtracted,
+        missing_reason=_missing(known, parts, setting),
+        kv_pool_bytes=pool.pool_bytes,
+        block_tokens=held.block_tokens,
+        kv_cache_blocks=held.blocks,
+        kv_cache_tokens=held.tokens,
+        kv_cache_tokens_mean=TOKENS_MEAN[str(setting.rules["kv_tokens"])],
+        max_model_len=held.max_model_len,
+        max_concurrency=held.concurrency,
+        longest_context_tokens=held.longest,
+        largest_batch=_largest_batch(held, tokens),
+        block_bytes=plan.block_bytes if plan else None,
+        sequence_reserved_bytes=reserved,
+        limiting_stage=pool.stage.index + 1,
+        stages=tuple(_stage(held, each, known, parts) for each in range(len(held.stages))),
+        factors=pool.factors,
+        log_lines=log_lines(held, weights_known=known),
+    )
+
+
+def _missing(known: bool, parts: bool, setting: Resolved) -> str | None:
+    if not known:
+        return "the pool was given: weights and overheads were not looked at"
+    if not parts:
+        return (
+            f"{setting.engine.title} keeps activations and graphs outside its share; their size is not known"
+        )
+    return None
+
+
+def _largest_batch(held: Fit, tokens: int) -> int:
+    fits, most = held.sequences(tokens), held.setting.max_num_seqs
+    return min(fits, most) if most else fits
+
+
+def _stage(held: Fit, place: int, known: bool, parts: bool) -> StageCapacity:
+    pool = held.stages[place].pool
+    return StageCapacity(
+        stage=place + 1,
+        layers=pool.stage.model.layer_count,
+        parameters=gpu_parameters(pool.stage, held.layout),
+        weights_bytes=pool.weights.total_bytes if known else None,
+        activation_bytes=pool.overheads.activation_bytes if parts else None,
+        non_torch_bytes=pool.overheads.non_torch_bytes if parts else None,
+        kv_pool_bytes=pool.pool_bytes,
+    )
+
+
+def _about(held: Fit, gpu: Gpu | None, tokens: int) -> About:
+    setting, pool = held.setting, held.worst.pool
+    said = [f"{setting.engine.title} {setting.version_text} on {held.layout.label()}"]
+    if setting.defaults:
+        said.append("its defaults: " + ", ".join(setting.defaults))
+    if held.max_model_len == tokens:
+        said.append(f"max_model_len = the {tokens:,} tokens asked")
+    if gpu and gpu.memory_kind == "nominal":
+        said.append(f"{gpu.name}: nominal memory, about 1 % more than an engine sees")
+    sources = [*setting.sources, *pool.overheads.sources]
+    if gpu:
+        key = "memory_visible" if gpu.memory_kind == "visible" else "memory"
+        value = gpu.values[key]
+        sources.insert(0, f"{gpu.name} {key}, {value.text}: {value.source}")
+    left_out = ("other processes on the GPU", "speculative decoding, LoRA and prefix-cache copies of states")
+    return About(tuple(said), tuple(dict.fromkeys(sources)), left_out, _warnings(held, tokens))
+
+
+def _warnings(held: Fit, tokens: int) -> tuple[str, ...]:
+    found = list(held.worst.pool.overheads.notes)
+    if held.longest < held.max_model_len:
+        found.append(
+            f"one sequence of {held.max_model_len:,} tokens does not fit: the longest is {held.longest:,} tokens; "
+            "the engine refuses to start with that max_model_len"
+        )
+    plan = held.worst.plan
+    if plan and len(plan.groups) > 1:
+        reserved = plan.sequence_blocks(tokens) * plan.block_bytes
+        least = plan.sequence_blocks(1) * plan.block_bytes
+        if least > reserved / 2:
+            found.append(
+                f"even the shortest sequence takes {plan.sequence_blocks(1)} blocks of {plan.block_tokens} "
+                f"tokens: at most {held.worst.units // plan.sequence_blocks(1):,} sequences whatever their length"
+            )
+    return tuple(found)
