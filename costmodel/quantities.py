@@ -92,7 +92,9 @@ QUANTITIES: dict[str, Quantity] = {
     "sampler_bytes": _Q("byte", r"s_V", "bytes for each sequence and entry of the vocabulary while sampling"),
     "token_hidden_bytes": _Q("byte", r"s_h", "bytes for each token and hidden element while sampling"),
     "layer_hidden_bytes": _Q("byte", r"s_{h\ell}", "bytes for each token and hidden element inside a layer"),
-    "layer_width_bytes": _Q("byte", r"s_{f\ell}", "bytes for each token and feed-forward element inside a layer"),
+    "layer_width_bytes": _Q(
+        "byte", r"s_{f\ell}", "bytes for each token and feed-forward element inside a layer"
+    ),
     "fixed_bytes": _Q("byte", r"M_c", "what activations take whatever the batch"),
     "pool_bytes": _Q("byte", r"M_{KV}", "KV pool of a GPU"),
     "block_bytes": _Q("byte", r"S_b", "bytes of a block of all layers that share it"),

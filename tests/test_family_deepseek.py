@@ -64,11 +64,9 @@ def test_scales_of_v32_are_those_of_the_published_repository() -> None:
 
 
 def test_scales_of_kimi_k2() -> None:
-    # llmfit 1.1.17 (PyPI): Kimi-K2-Instruct-0905 counts 62,503,000 elements more than the weights; 61 x 128 of
-    # them are no scales: Kimi-K2-Thinking, which is not fp8, counts them, too.
-    assert (
-        count_parameters(read_model("moonshotai/Kimi-K2-Instruct")).extras["fp8_scales"] == 62_503_000 - 7_808
-    )
+    # llmfit 1.1.17 (PyPI): Kimi-K2-Base, whose count has the scales, has 1,026,470,731,056 elements and
+    # Kimi-K2-Instruct, whose count has none, 1,026,408,235,864.
+    assert count_parameters(read_model("moonshotai/Kimi-K2-Instruct")).extras["fp8_scales"] == 62_495_192
 
 
 @pytest.mark.parametrize(

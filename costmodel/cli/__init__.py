@@ -21,11 +21,12 @@ COMMANDS: dict[str, str] = {
     # command: its line in --help; its module is costmodel.cli.<command>
     "recommend": "The verdict: which strategy on these GPUs, by what margin, and what flips it.",
     "break-even": "The router threshold, or the bandwidth, batch, chunk or wait at which the copy pays.",
-    "kv": "KV cache bytes of a sequence, and what fits on a GPU.",
+    "kv": "KV cache bytes of a sequence; what fits on GPUs, and what the engine will log.",
     "step": "Time of a prefill, decode or mixed step, operator by operator.",
     "transfer": "The KV copy: bytes, time on the wire, what stays exposed.",
     "show": "What is known: models, hardware, links, workloads, formulas.",
     "explain": "A formula with its LaTeX, source and assumptions; a term; the glossary.",
+    "validate": "How far predictions stand from measurements.",
     "completion": "The shell completion script for bash, zsh or fish.",
 }
 INTERRUPTED = 130

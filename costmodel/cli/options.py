@@ -102,6 +102,12 @@ def _models() -> Iterable[str]:
     return packaged_models()
 
 
+def _families() -> Iterable[str]:
+    from ..families import ADAPTERS
+
+    return ADAPTERS
+
+
 def _gpus() -> Iterable[str]:
     from ..inputs.hardware import gpu_names
 
@@ -139,8 +145,27 @@ def option(*names: str, **settings: Any) -> Callable[[F], F]:
 
 
 def model_argument() -> Callable[[F], F]:
-    """MODEL: a packaged name or the path of a config.json."""
-    return click.argument("model", type=Known("MODEL", _models))
+    """MODEL: a packaged name or the path of a config.json, and --assume-family to insist on how it is read.
+
+    With --assume-family the command receives the model itself, otherwise the text.
+    """
+
+    def read(ctx: click.Context, param: click.Parameter, family: str | None) -> None:
+        if family is not None:
+            from ..families import read_model
+
+            ctx.params["model"] = read_model(ctx.params["model"], assume_family=family)
+
+    def wrap(function: F) -> F:
+        text = (
+            "Read MODEL's configuration as this family's, whatever its model_type (costmodel show families)."
+        )
+        function = click.option(
+            "--assume-family", expose_value=False, callback=read, type=Known("FAMILY", _families), help=text
+        )(function)
+        return click.argument("model", type=Known("MODEL", _models), is_eager=True)(function)
+
+    return wrap
 
 
 def hardware_option(*, required: bool = False, name: str = "--hardware") -> Callable[[F], F]:

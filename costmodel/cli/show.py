@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import click
 
-from .options import answers
+from .options import MOST_GPUS, Whole, answers, option
 
 
 @click.command("show")
-@click.argument("kind", metavar="models|hardware|links|connectors|workloads|formulas")
+@click.argument("kind", metavar="models|hardware|engines|families|links|connectors|workloads|formulas")
 @click.argument("name", required=False)
+@option("--tp", type=Whole(MOST_GPUS), help="Of a model: parameters per GPU under tensor parallelism.")
+@option("--pp", type=Whole(MOST_GPUS), help="Of a model: pipeline stages.")
+@option("--ep", type=Whole(MOST_GPUS), help="Of a model: GPUs of a stage that share out whole experts.")
+@option(
+    "--dp-attention", type=Whole(MOST_GPUS), help="Of a model: groups into which --tp splits for attention."
+)
+@option("--assume-family", help="Of a model: read its configuration as this family's.")
 @answers("show")
-def command(kind: str, name: str | None) -> object:
+def command(kind: str, name: str | None, assume_family: str | None, **degrees: int | None) -> object:
     """List what is known of a kind, or show NAME of it with every value and its source.
 
     NAME may be the path of a file of your own: this checks it.
@@ -19,5 +26,6 @@ def command(kind: str, name: str | None) -> object:
     Example: costmodel show hardware a100-sxm-80gb
     """
     from ..questions.show import ask_show
+    from ..questions.show_model import layout_of
 
-    return ask_show(kind, name)
+    return ask_show(kind, name, layout=layout_of(degrees), assume_family=assume_family)

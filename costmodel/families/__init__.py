@@ -14,7 +14,7 @@ from ..inputs.model import Model
 from .config import Config, shown
 from .registry import ADAPTERS, adapter
 from .towers import with_towers
-from .wrappers import NESTED, WRAPPERS, language_model, nested_fields
+from .wrappers import NESTED, WRAPPERS, fill_defaults, language_model, nested_fields
 
 MODELS = "costmodel._models"
 
@@ -79,15 +79,18 @@ def parse_config(data: object, where: str, name: str, *, assume_family: str | No
             said = unknown(f"{path}.model_type", inner, ADAPTERS, remedy=INSIST)
             raise InputError(said, where=where)
         config = Config(fields, where, name, inside=path)
+        fill_defaults(config)
         return with_towers(adapter(inner)(config), data, config)
     if model_type not in ADAPTERS:
-        raise InputError(_other_model_type(data, model_type), where=where)
+        raise InputError(_other_model_type(data, model_type, where), where=where)
     return adapter(model_type)(Config(data, where, name))
 
 
 def _assumed(data: dict[str, object], where: str, name: str, family: str) -> Model:
     if family not in ADAPTERS:
-        raise InputError(unknown("family", family, ADAPTERS, remedy=f"(--assume-family: {_known()})"))
+        raise InputError(
+            unknown("family", family, ADAPTERS, remedy=f"(--assume-family takes {', '.join(ADAPTERS)})")
+        )
     fields, path = nested_fields(data, where) if "num_hidden_layers" not in data else (dict(data), "")
     stated = data.get("model_type")
     config = Config({**fields, "model_type": family}, where, name, inside=path)
@@ -96,6 +99,19 @@ def _assumed(data: dict[str, object], where: str, name: str, family: str) -> Mod
         f"model_type {shown(stated)} is read as {family} because --assume-family says so: sizes may be wrong"
     )
     return replace(model, notes=(note, *model.notes))
+
+
+def _would_fit(data: dict[str, object], where: str) -> list[str]:
+    """Families that could read these fields without a complaint: a hint for --assume-family, never a guess."""
+    fields, _ = nested_fields(data, where) if "num_hidden_layers" not in data else (dict(data), "")
+    found = []
+    for family in ADAPTERS:
+        try:
+            adapter(family)(Config({**fields, "model_type": family}, where, ""))
+        except InputError:
+            continue
+        found.append(family)
+    return found
 
 
 def _known() -> str:
@@ -116,10 +132,13 @@ def _no_model_type(data: dict[str, object]) -> str:
     return f"model_type is missing; {expected}" + (f"; nearest field present: {near!r}" if near else "")
 
 
-def _other_model_type(data: dict[str, object], model_type: str) -> str:
+def _other_model_type(data: dict[str, object], model_type: str, where: str) -> str:
     nested = next((key for key in NESTED if isinstance(data.get(key), dict)), None)
     lies = f"its language model lies in {nested!r}; " if nested else ""
-    return unknown("model_type", model_type, [*ADAPTERS, *WRAPPERS], remedy=f"({lies}{INSIST[1:]}")
+    near = _would_fit(data, where)
+    said = unknown("model_type", model_type, [*ADAPTERS, *WRAPPERS])
+    fits = f"; its fields would be read without complaint as {', '.join(near[:6])}" if near else ""
+    return f"{said}{fits} ({lies}{INSIST[1:]}"
 
 
 def _packaged_name(text: str) -> str | None:

@@ -95,7 +95,9 @@ def _windows(config: Config, sizes: Sizes) -> list[int | None]:
         config.defaulted("sliding_window", "none")
     window, longest = config.optional("sliding_window"), config.optional("max_position_embeddings")
     if window is not None and longest is not None and window >= longest:
-        config.notes.append(f"sliding_window {window:,} is no shorter than max_position_embeddings: no window")
+        config.notes.append(
+            f"sliding_window {window:,} is no shorter than max_position_embeddings: no window"
+        )
         window = None
     return [window] * sizes.layers
 
@@ -103,5 +105,7 @@ def _windows(config: Config, sizes: Sizes) -> list[int | None]:
 def _refuse(config: Config, *fields: str) -> None:
     for field in fields:
         config.check(
-            config.data.get(field) is not True, f"{field} is true; {config.model_type} has no such bias", field
+            config.data.get(field) is not True,
+            f"{field} is true; {config.model_type} has no such bias",
+            field,
         )

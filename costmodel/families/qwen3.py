@@ -29,7 +29,7 @@ def qwen3(config: Config) -> Model:
     model = assemble(
         config, sizes, paired(windowed(mixer, switched_windows(config, sizes)), [ffn] * sizes.layers)
     )
-    return _with_stored_head(model) if model.tied_embeddings else model
+    return _with_stored_head(model) if model.tied_embeddings and config.model_type == "qwen3" else model
 
 
 def _with_stored_head(model: Model) -> Model:

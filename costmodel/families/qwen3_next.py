@@ -62,9 +62,7 @@ def build(
     return with_mtp(model, layer_beside(config, model, (full, ffns[-1])), copies=False)
 
 
-def read_mixers(
-    config: Config, sizes: Sizes, *, kv_default: int, fused: bool
-) -> list[Attention | Recurrent]:
+def read_mixers(config: Config, sizes: Sizes, *, kv_default: int, fused: bool) -> list[Attention | Recurrent]:
     """Read both mixers of a hybrid of Qwen and return that of each layer."""
     refuse_windows(config)
     bias = config.flag("attention_bias", False)

@@ -55,7 +55,16 @@ def gated_delta_net(
         Tensor(f"{name}.out_proj", hidden, values, parts=value_heads, axis=1),
     )
     return Recurrent(
-        "gated delta net", value_heads, key_dim, value_dim, channels, kernel, 3, tensors, state_dtype, key_heads
+        "gated delta net",
+        value_heads,
+        key_dim,
+        value_dim,
+        channels,
+        kernel,
+        3,
+        tensors,
+        state_dtype,
+        key_heads,
     )
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from ..inputs.model import Model
 from .config import Config
 
-#: model_type -> module of this package; the adapter is its function of the same name.
+#: model_type -> module of this package; the adapter is its function of the same name or of that behind the colon.
 ADAPTERS: dict[str, str] = {
     "bloom": "bloom",
     "chatglm": "glm",
@@ -28,6 +28,8 @@ ADAPTERS: dict[str, str] = {
     "glm4": "glm",
     "glm4_moe": "glm",
     "glm4_moe_lite": "glm",
+    "glm4v_moe_text": "glm:glm4_moe",
+    "glm4v_text": "glm:glm4",
     "glm_moe_dsa": "glm",
     "gpt2": "gpt",
     "gpt_neox": "gpt",
@@ -61,12 +63,18 @@ ADAPTERS: dict[str, str] = {
     "phi3small": "phi",
     "phimoe": "phi",
     "qwen2": "qwen2",
+    "qwen2_5_omni_text": "qwen2:qwen2",
+    "qwen2_5_vl_text": "qwen2:qwen2",
     "qwen2_moe": "qwen2",
+    "qwen2_vl_text": "qwen2:qwen2",
     "qwen3": "qwen3",
     "qwen3_5_moe_text": "qwen3_5",
     "qwen3_5_text": "qwen3_5",
     "qwen3_moe": "qwen3",
     "qwen3_next": "qwen3_next",
+    "qwen3_omni_moe_text": "qwen3:qwen3_moe",
+    "qwen3_vl_moe_text": "qwen3:qwen3_moe",
+    "qwen3_vl_text": "qwen3:qwen3",
     "stablelm": "stablelm",
     "starcoder2": "starcoder2",
 }
@@ -74,6 +82,8 @@ ADAPTERS: dict[str, str] = {
 
 def adapter(model_type: str) -> Callable[[Config], Model]:
     """Return the adapter of a known model_type."""
-    module = import_module(f".{ADAPTERS[model_type]}", __package__)
-    found: Callable[[Config], Model] = getattr(module, model_type)
+    module, _, function = ADAPTERS[model_type].partition(":")
+    found: Callable[[Config], Model] = getattr(
+        import_module(f".{module}", __package__), function or model_type
+    )
     return found

@@ -5,16 +5,74 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import InputError
-from .config import shown
+from .config import Config, shown
 
 #: Where wrappers keep the configuration of their language model.
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
-#: Wrapper -> family of its language model where the nested configuration states no model_type.
-WRAPPERS: dict[str, str] = {}
+#: Wrapper -> family of its language model where the nested configuration states no model_type ("": it must).
+#: Source: transformers 5.24, class of ``text_config``; vLLM 0.33 for those that transformers does not know.
+WRAPPERS: dict[str, str] = {
+    "aya_vision": "cohere2",
+    "cohere2_vision": "cohere2",
+    "deepseek_vl_v2": "deepseek_v2",
+    "exaone4_5": "exaone4",
+    "gemma3": "gemma3_text",
+    "gemma3n": "gemma3n_text",
+    "gemma4": "gemma4_text",
+    "glm4v": "glm4v_text",
+    "glm4v_moe": "glm4v_moe_text",
+    "got_ocr2": "qwen2",
+    "idefics2": "mistral",
+    "idefics3": "llama",
+    "internvl": "qwen2",
+    "internvl_chat": "",
+    "janus": "llama",
+    "kimi_k25": "deepseek_v3",
+    "kimi_vl": "deepseek_v3",
+    "lighton_ocr": "qwen3",
+    "llama4": "llama4_text",
+    "llava": "llama",
+    "llava_next": "llama",
+    "llava_next_video": "llama",
+    "llava_onevision": "qwen2",
+    "mistral3": "mistral",
+    "ovis2": "qwen2",
+    "paligemma": "gemma",
+    "perception_lm": "llama",
+    "qwen2_5_omni": "qwen2_5_omni_text",
+    "qwen2_5_vl": "qwen2_5_vl_text",
+    "qwen2_audio": "qwen2",
+    "qwen2_vl": "qwen2_vl_text",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+    "qwen3_omni_moe": "qwen3_omni_moe_text",
+    "qwen3_vl": "qwen3_vl_text",
+    "qwen3_vl_moe": "qwen3_vl_moe_text",
+    "smolvlm": "llama",
+    "video_llava": "llama",
+    "vipllava": "llama",
+    "voxtral": "llama",
+}
+
+#: Class defaults of text types (transformers 5.24) that differ from those of the family that reads them.
+TEXT_DEFAULTS: dict[str, dict[str, int]] = {
+    "glm4v_text": {"attention_bias": True},
+    "qwen2_vl_text": {"num_key_value_heads": 8},
+    "qwen2_5_vl_text": {"num_key_value_heads": 8},
+    "qwen2_5_omni_text": {"num_key_value_heads": 4},
+    "qwen3_vl_moe_text": {"num_key_value_heads": 16},
+}
 
 #: Fields of the wrapper that hold for the language model unless it states its own.
-INHERITED = ("torch_dtype", "dtype", "quantization_config", "tie_word_embeddings", "_source")
+INHERITED = (
+    "torch_dtype",
+    "dtype",
+    "quantization_config",
+    "compression_config",
+    "tie_word_embeddings",
+    "_source",
+)
 
 
 def language_model(data: Mapping[str, object], where: str) -> tuple[dict[str, object], str]:
@@ -30,19 +88,34 @@ def language_model(data: Mapping[str, object], where: str) -> tuple[dict[str, ob
             f"{bad} is {shown(data[bad])}; expected the object of the language model", where=where
         )
     fields, path = nested_fields(data, where)
-    if not path or not isinstance(fields.get("model_type"), str):
+    stated = fields.get("model_type")
+    if not path or not isinstance(stated, str) or stated == wrapper:
         fields["model_type"] = WRAPPERS[wrapper]
+    if not fields["model_type"]:
+        raise InputError(f"{path or 'text_config'}.model_type is missing; expected a family", where=where)
     return fields, path
+
+
+def fill_defaults(config: Config) -> None:
+    """Give a text type its own class defaults where another family's adapter would take others."""
+    for field, value in TEXT_DEFAULTS.get(config.model_type, {}).items():
+        if config.absent(field):
+            config.defaulted(field, value)
+            config.data = {**config.data, field: value}
 
 
 def nested_fields(data: Mapping[str, object], where: str) -> tuple[dict[str, object], str]:
     """Return the fields of the language model of any wrapper, known or not; its own where it nests none."""
     key = next((key for key in NESTED if isinstance(data.get(key), dict)), "")
     inner = data.get(key)
-    if not isinstance(inner, dict):
+    if not isinstance(inner, dict) or (_holds_model(data) and not _holds_model(inner)):
         return dict(data), ""
     deeper, path = nested_fields(inner, where) if key == "thinker_config" else (dict(inner), "")
     return _inherit(deeper, data), f"{key}.{path}" if path else key
+
+
+def _holds_model(fields: Mapping[str, object]) -> bool:
+    return "hidden_size" in fields and "num_hidden_layers" in fields
 
 
 def _inherit(inner: Mapping[str, object], outer: Mapping[str, object]) -> dict[str, object]:

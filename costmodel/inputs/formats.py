@@ -8,6 +8,7 @@ from .tensor import Tensor
 
 SCALAR_BYTES = 4
 
+
 @dataclass(frozen=True)
 class WeightFormat:
     """How a checkpoint stores a matrix.

@@ -32,6 +32,11 @@ class GpuWeights:
     rounding_bytes: float
 
     @property
+    def tensors_bytes(self) -> float:
+        """The language model's own tensors, as a checkpoint would store this GPU's share."""
+        return self.layers_bytes + self.ends_bytes
+
+    @property
     def total_bytes(self) -> float:
         """All parts."""
         return (

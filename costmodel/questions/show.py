@@ -7,20 +7,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..answer import About
-from ..dtypes import cache_dtype
 from ..errors import InputError, unknown
 from ..families import packaged_models, read_model
 from ..formulas import BOOK, formula_named
 from ..inputs.efficiency import efficiency_for
 from ..inputs.hardware import Gpu, gpu_names, load_gpu
 from ..inputs.link import Connector, Link, connector_names, link_names, load_connector, load_link
-from ..inputs.parameters import count_parameters
-from ..memory.kv import KvRow, kv_bytes
-from ..memory.parallelism import allowed_tp
+from ..memory.engine import engine_names
+from ..memory.parallelism import Parallelism
 from .explain import FormulaEntry, formula_entry
+from .show_engine import engine_entry, engine_row, family_entry, family_names, family_row
+from .show_model import SCHEMA, model_entry, model_row
 
-SCHEMA = "costmodel.show/1"
-NOT_YET = ("engines", "records")
+NOT_YET = ("records",)
 _OWN_SOURCES = About(sources=("each entry states its own: costmodel show KIND NAME",))
 
 
@@ -61,33 +60,6 @@ class EfficiencyEntry:
     borrowed: str | None
     note: str | None
     source: str
-
-
-@dataclass(frozen=True)
-class ModelEntry:
-    """A model: parameters, bytes and its layers by kind of KV. ``extras`` stand beside the main model."""
-
-    schema: str
-    name: str
-    model_type: str
-    layer_count: int
-    hidden: int
-    vocab: int
-    max_context: int | None
-    total_parameters: int
-    extras: dict[str, int]
-    active_parameters: int
-    weight_dtype: str | None
-    weight_bytes: int | None
-    weight_bytes_reason: str | None
-    kv_dtype: str
-    kv_bytes_per_token: int
-    kv_bytes_per_token_all_layers: int
-    fixed_bytes_per_sequence: int
-    layers: tuple[KvRow, ...]
-    allowed_tp: tuple[int, ...]
-    notes: tuple[str, ...]
-    about: About
 
 
 @dataclass(frozen=True)
@@ -139,53 +111,29 @@ class WorkloadEntry:
     about: About
 
 
-def ask_show(kind: str, name: str | None = None) -> object:
-    """Return the listing of a kind, or one of it by name (or path). Raises InputError for unknown ones."""
+def ask_show(
+    kind: str,
+    name: str | None = None,
+    *,
+    layout: Parallelism | None = None,
+    assume_family: str | None = None,
+) -> object:
+    """Return the listing of a kind, or one of it by name (or path).
+
+    ``layout`` says over which GPUs the parameters of a model are spread. Raises InputError for unknown ones.
+    """
     if kind in NOT_YET:
         raise InputError(f"{kind} cannot be shown yet: none are packaged; there are {', '.join(KINDS)}")
     if kind not in KINDS:
         raise InputError(unknown("kind", kind, KINDS, remedy=f"(one of {', '.join(KINDS)})"))
     names, row, entry = KINDS[kind]
+    if layout is not None or assume_family is not None:
+        if kind != "models" or name is None:
+            raise InputError("--tp, --pp, --ep, --dp-attention and --assume-family are about one model")
+        return model_entry(read_model(name, assume_family=assume_family), layout)
     if name is not None:
         return entry(name)
     return Listing(SCHEMA, kind, tuple(row(each) for each in names()), _OWN_SOURCES)
-
-
-def _model_row(name: str) -> dict[str, object]:
-    entry = _model_entry(name)
-    keys = ("name", "model_type", "total_parameters", "active_parameters", "kv_bytes_per_token_all_layers")
-    return {key: getattr(entry, key) for key in keys}
-
-
-def _model_entry(name: str) -> ModelEntry:
-    model = read_model(name)
-    counts = count_parameters(model)
-    dtype = cache_dtype(model.weight_dtype or "bf16")
-    kv = kv_bytes(model, 1, dtype)
-    said = ("active parameters: what one token is multiplied with, the head once and no input embedding",)
-    return ModelEntry(
-        schema=SCHEMA,
-        name=model.name,
-        model_type=model.model_type,
-        layer_count=model.layer_count,
-        hidden=model.hidden,
-        vocab=model.vocab,
-        max_context=model.max_context,
-        total_parameters=counts.total_parameters,
-        extras=counts.extras,
-        active_parameters=counts.active_parameters,
-        weight_dtype=model.weight_dtype,
-        weight_bytes=counts.weight_bytes,
-        weight_bytes_reason=counts.weight_bytes_reason,
-        kv_dtype=dtype,
-        kv_bytes_per_token=kv.kv_bytes_per_token,
-        kv_bytes_per_token_all_layers=kv.kv_bytes_per_token_all_layers,
-        fixed_bytes_per_sequence=kv.fixed_bytes_per_sequence,
-        layers=kv.rows,
-        allowed_tp=allowed_tp(model),
-        notes=model.notes,
-        about=About((*said, f"KV in {dtype}"), (model.source,)),
-    )
 
 
 def _gpu_row(name: str) -> dict[str, object]:
@@ -348,10 +296,12 @@ _Kind = tuple[Callable[[], Any], Callable[[str], dict[str, object]], Callable[[s
 
 #: kind: (names, one row of the listing, one entry in full)
 KINDS: dict[str, _Kind] = {
-    "models": (packaged_models, _model_row, _model_entry),
+    "models": (packaged_models, model_row, model_entry),
     "hardware": (gpu_names, _gpu_row, _gpu_entry),
     "links": (link_names, _link_row, _link_entry),
     "connectors": (connector_names, _connector_row, _connector_entry),
     "workloads": (_workload_names, _workload_row, _workload_entry),
+    "engines": (engine_names, engine_row, engine_entry),
+    "families": (family_names, family_row, family_entry),
     "formulas": (lambda: tuple(BOOK), _formula_row, _formula_entry),
 }

@@ -6,13 +6,24 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ..questions.explain import FormulaEntry
-from ..questions.show import HardwareEntry, Listing, ModelEntry, PathEntry, Value, WorkloadEntry
+from ..questions.show import HardwareEntry, Listing, PathEntry, Value, WorkloadEntry
+from ..questions.show_engine import EngineEntry, FamilyEntry
+from ..questions.show_model import ModelEntry
 from ..units import Dimension, format_si
 from .explain import formula
 from .kv import LAYERS
 from .page import Block, Code, Heading, Page, Table, facts, shown, table
 
-Entry = Listing | ModelEntry | HardwareEntry | PathEntry | WorkloadEntry | FormulaEntry
+Entry = (
+    Listing
+    | ModelEntry
+    | HardwareEntry
+    | EngineEntry
+    | FamilyEntry
+    | PathEntry
+    | WorkloadEntry
+    | FormulaEntry
+)
 
 MODEL = {
     "model_type": "family",
@@ -25,10 +36,25 @@ MODEL = {
     "extras": "beside them",
     "weight_dtype": "dtype of weights",
     "weight_bytes": "bytes of weights",
+    "layout": "spread over",
+    "parameters_per_gpu": "parameters of a GPU",
+    "weight_bytes_per_gpu": "bytes of its weights",
     "kv_bytes_per_token": "KV a token, layers that grow",
     "kv_bytes_per_token_all_layers": "KV a token, all layers",
-    "fixed_bytes_per_sequence": "KV a sequence, full windows",
+    "fixed_bytes_per_sequence": "KV a sequence, full windows and states",
     "allowed_tp": "TP that divides it",
+}
+CONVENTIONS = {
+    "active_parameters": "active, head and no input embedding",
+    "active_with_embedding": "active, head and input embedding",
+    "active_core": "active, neither",
+    "embedding_parameters": "lookups: input embedding and positions",
+}
+STAGES = {
+    "stage": "stage",
+    "layers": "layers",
+    "parameters": "parameters a GPU",
+    "weight_bytes": "weights a GPU",
 }
 FITS = {
     "kind": "operator",
@@ -38,6 +64,12 @@ FITS = {
     "held_out_bias": "bias",
     "stack": "stack",
     "borrowed": "borrowed from",
+}
+ENGINE = {
+    "budget": "plans with",
+    "default_version": "version where none is given",
+    "newest_version": "newest version whose rules are known",
+    "block_tokens": "tokens of a block",
 }
 WORKLOAD = {
     "rate_per_s": "rate",
@@ -51,17 +83,35 @@ WORKLOAD = {
 }
 
 
+def _engine(answer: EngineEntry) -> list[Block]:
+    """Each table of an engine's file: a row an entry, the keys of any of them as columns."""
+    blocks: list[Block] = [facts(answer, ENGINE)]
+    for name, entries in answer.tables.items():
+        keys = dict.fromkeys(key for entry in entries for key in entry)
+        blocks += [Heading(name), table(entries, {key: key for key in keys}, binary=True)]
+    return blocks
+
+
 def page(answer: Entry, detail: bool) -> Page:
     """Return the page of an answer; ``detail`` adds sources and notes of efficiencies."""
     if isinstance(answer, Listing):
         return Page(answer.kind.capitalize(), (listing(answer.entries),), answer.about, cite=True)
     if isinstance(answer, ModelEntry):
-        blocks: list[Block] = [facts(answer, MODEL), table(answer.layers, LAYERS), *answer.notes]
+        blocks: list[Block] = [facts(answer, MODEL), table(answer.layers, LAYERS)]
+        if len(answer.stages) > 1:
+            blocks.append(table(answer.stages, STAGES))
+        if detail:
+            blocks.append(facts(answer, CONVENTIONS))
+        blocks += answer.notes
         return Page(answer.name, tuple(blocks), answer.about, cite=True)
     if isinstance(answer, HardwareEntry):
         return Page(
             f"{answer.name}: {answer.title}", tuple(_hardware(answer, detail)), answer.about, cite=True
         )
+    if isinstance(answer, EngineEntry):
+        return Page(f"{answer.name}: {answer.title}", tuple(_engine(answer)), answer.about, cite=True)
+    if isinstance(answer, FamilyEntry):
+        return Page(answer.name, (answer.reads,), answer.about)
     if isinstance(answer, PathEntry):
         words = Table(
             (), tuple((key, shown(key, value)) for key, value in answer.properties.items()), (False, False)

@@ -16,7 +16,9 @@ LARGEST_SIDE = 65_536
 GROUP_SIZES = (16, 32, 64, 128, 256, 512, 1024)
 
 NVFP4 = WeightFormat("nvfp4", 4, (1, 16), scale_bytes=1, scalars=2)
-#: vLLM on Hopper (0.11 to 0.19, mxfp4.py, Triton) rearranges the scales and keeps the stored ones beside.
+NVFP4_WEIGHT_ONLY = WeightFormat("nvfp4", 4, (1, 16), scale_bytes=1, scalars=1)
+MXFP4_LINEAR = WeightFormat("mxfp4", 4, (1, 32), scale_bytes=1)
+#: vLLM on Hopper (0.11 to 0.19, mxfp4.py, Triton) rearranges the scales of experts and keeps the stored ones.
 MXFP4 = WeightFormat("mxfp4", 4, (1, 32), scale_bytes=1, scales_held=2)
 WIDENED = (
     "{}: products are counted in the dtype of the activations, as engines widen such weights before Blackwell"
@@ -52,7 +54,9 @@ def usable(quant: Config, field: str, entry: str) -> bool:
         try:
             re.compile(entry[3:])
         except re.error as error:
-            quant.problems.append(f"{quant.inside}{field} holds {shown(entry)}: no regular expression, {error}")
+            quant.problems.append(
+                f"{quant.inside}{field} holds {shown(entry)}: no regular expression, {error}"
+            )
             return False
     return True
 
@@ -65,11 +69,13 @@ def kv_scheme(quant: Config, field: str) -> str | None:
     value = quant.data.get(field)
     if value is None:
         return None
-    if isinstance(value, dict):
-        value = {("float", 8): "FP8", ("float", 4): "NVFP4"}.get((value.get("type"), value.get("num_bits")), value)
+    if isinstance(value, dict) and value.get("type") == "float":
+        value = {8: "FP8", 4: "NVFP4"}.get(value.get("num_bits", 0), value)
     if isinstance(value, str) and value.upper() in ("FP8", "NVFP4"):
         return value.lower()
-    quant.problems.append(f"{quant.inside}{field} is {shown(value)}; expected FP8 or NVFP4 (8 or 4 bits, float)")
+    quant.problems.append(
+        f"{quant.inside}{field} is {shown(value)}; expected FP8 or NVFP4 (8 or 4 bits, float)"
+    )
     return None
 
 
@@ -88,9 +94,9 @@ def group_size(quant: Config, field: str) -> int:
 def block_sides(quant: Config, field: str) -> tuple[int, int]:
     """Return the rows and columns of a block."""
     value = quant.data.get(field)
-    if isinstance(value, list) and len(value) == 2:
-        if all(type(side) is int and 0 < side <= LARGEST_SIDE for side in value):
-            return value[0], value[1]
+    sides = value if isinstance(value, list) else []
+    if len(sides) == 2 and all(type(side) is int and 0 < side <= LARGEST_SIDE for side in sides):
+        return sides[0], sides[1]
     quant.problems.append(f"{quant.inside}{field} is {shown(value)}; expected two whole numbers")
     return 1, 1
 

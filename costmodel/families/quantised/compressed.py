@@ -11,7 +11,17 @@ from collections.abc import Mapping
 from ...errors import unknown
 from ...inputs.formats import WeightFormat
 from ..config import Config, shown
-from .base import MXFP4, NVFP4, WIDENED, Quantisation, block_sides, group_size, kv_scheme, strings
+from .base import (
+    MXFP4_LINEAR,
+    NVFP4,
+    NVFP4_WEIGHT_ONLY,
+    WIDENED,
+    Quantisation,
+    block_sides,
+    group_size,
+    kv_scheme,
+    strings,
+)
 from .matching import Matcher, by_pattern
 
 #: format -> (type, bits) of the weights that it stores.
@@ -24,15 +34,20 @@ FORMATS: dict[str, tuple[tuple[str, int], ...]] = {
     "mxfp4-pack-quantized": (("float", 4),),
     "mxfp8-quantized": (("float", 8),),
 }
-MIXED = "mixed-precision"
 STRATEGIES = ("tensor", "channel", "group", "block", "tensor_group")
 
 
 def compressed_tensors(quant: Config, config: Config) -> Quantisation | None:
     """Read ``config_groups`` (each may have a ``format`` of its own), ``ignore`` and ``kv_cache_scheme``."""
     groups = quant.data.get("config_groups")
-    if not isinstance(groups, dict) or not groups or not all(isinstance(one, dict) for one in groups.values()):
-        quant.problems.append(f"{quant.inside}config_groups is {shown(groups)}; expected an object of objects")
+    if (
+        not isinstance(groups, dict)
+        or not groups
+        or not all(isinstance(one, dict) for one in groups.values())
+    ):
+        quant.problems.append(
+            f"{quant.inside}config_groups is {shown(groups)}; expected an object of objects"
+        )
         return None
     _refuse_sparsity(quant)
     entries: list[tuple[str, WeightFormat]] = []
@@ -67,7 +82,9 @@ def note_head(quant: Config, config: Config, field: str) -> None:
     if config.data.get("tie_word_embeddings") is True:
         return
     if not any(entry.endswith("lm_head") for entry in strings(quant, field)):
-        config.notes.append(f"{quant.inside}{field} does not name lm_head: it is counted unquantised all the same")
+        config.notes.append(
+            f"{quant.inside}{field} does not name lm_head: it is counted unquantised all the same"
+        )
 
 
 def _refuse_sparsity(quant: Config) -> None:
@@ -83,7 +100,7 @@ def _targets(group: Config) -> list[str]:
     """Return what a group applies to: Linear (all matrices), names or expressions."""
     targets = strings(group, "targets")
     if not targets and not group.problems:
-        group.problems.append(f"{group.inside}targets is missing; expected a list such as [\"Linear\"]")
+        group.problems.append(f'{group.inside}targets is missing; expected a list such as ["Linear"]')
     for target in targets:
         group.check(
             target == "Linear" or target.startswith("re:") or "." in target,
@@ -108,12 +125,25 @@ def _group_format(group: Config, outer: object) -> WeightFormat:
     kind = (str(weights.get("type", "int")), weights.get("num_bits"))
     if kind not in FORMATS[stored]:
         expected = " or ".join(f"{bits} bits of type {name}" for name, bits in FORMATS[stored])
-        inner.problems.append(f"{inner.inside}num_bits and type are {kind[1]} and {kind[0]}; {stored} stores {expected}")
+        inner.problems.append(
+            f"{inner.inside}num_bits and type are {kind[1]} and {kind[0]}; {stored} stores {expected}"
+        )
         group.problems += inner.problems
         return fallback
-    found = _scheme(inner, stored, *_inputs(group))
+    inputs, static = _inputs(group)
+    found = _scheme(inner, stored, inputs, static)
     group.problems += inner.problems
+    group.check(
+        inputs is None or found.name not in ("fp8", "int8", "int4") or inputs == _inputs_of(stored, kind),
+        f"{group.inside}input_activations has {inputs and inputs[1]} bits of type {inputs and inputs[0]}; "
+        f"not modelled beside {stored} weights of {kind[1]} bits of type {kind[0]}",
+    )
     return found
+
+
+def _inputs_of(stored: str, kind: tuple[str, object]) -> tuple[str, object]:
+    """Return what inputs may be quantised to: as the weights, or fp8 beside packed ones (W4AFP8)."""
+    return ("float", 8) if stored == "pack-quantized" else kind
 
 
 def _inputs(group: Config) -> tuple[tuple[str, object] | None, bool]:
@@ -122,7 +152,9 @@ def _inputs(group: Config) -> tuple[tuple[str, object] | None, bool]:
     if inputs is None:
         return None, False
     if not isinstance(inputs, dict):
-        group.problems.append(f"{group.inside}input_activations is {shown(inputs)}; expected an object or null")
+        group.problems.append(
+            f"{group.inside}input_activations is {shown(inputs)}; expected an object or null"
+        )
         return None, False
     return (str(inputs.get("type", "int")), inputs.get("num_bits")), inputs.get("dynamic") in (None, False)
 
@@ -131,7 +163,7 @@ def _scheme(weights: Config, stored: str, inputs: tuple[str, object] | None, sta
     if stored == "nvfp4-pack-quantized":
         return NVFP4 if inputs else NVFP4_WEIGHT_ONLY
     if stored == "mxfp4-pack-quantized":
-        return MXFP4_ONCE
+        return MXFP4_LINEAR
     if stored == "mxfp8-quantized":
         return WeightFormat("fp8", 8, (1, 32), scale_bytes=1)
     kind, bits = str(weights.data.get("type", "int")), int(str(weights.data["num_bits"]))
@@ -139,24 +171,11 @@ def _scheme(weights: Config, stored: str, inputs: tuple[str, object] | None, sta
     block = _block(weights)
     scalars = 1 if static and inputs else 0
     if stored == "pack-quantized":
-        weights.check(
-            inputs in (None, ("float", 8)),
-            f"{weights.inside[:-8]}input_activations: not modelled beside pack-quantized weights",
-        )
         zero = 0 if weights.data.get("symmetric", True) else bits
         index = 4 if weights.data.get("actorder") in ("group", "dynamic", True) else 0
         product = "fp8" if inputs else None
         return WeightFormat(label, bits, block, 2, zero_bits=zero, product_dtype=product, column_bytes=index)
-    weights.check(
-        inputs is None or inputs == (kind, bits),
-        f"{weights.inside[:-8]}input_activations has {inputs and inputs[1]} bits of type {inputs and inputs[0]}; "
-        f"expected those of its weights, {bits} of type {kind}, or null",
-    )
     return WeightFormat(label, bits, block, 4, product_dtype=label if inputs else None, scalars=scalars)
-
-
-NVFP4_WEIGHT_ONLY = WeightFormat("nvfp4", 4, (1, 16), scale_bytes=1, scalars=1)
-MXFP4_ONCE = WeightFormat("mxfp4", 4, MXFP4.block, scale_bytes=1)
 
 
 def _block(weights: Config) -> tuple[int, int]:

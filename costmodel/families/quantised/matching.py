@@ -12,17 +12,16 @@ from typing import Literal
 #: middle of a name, "glob" is that with wildcards, "substring" any part of a name.
 Style = Literal["dotted", "components", "glob", "substring"]
 
-#: Parts that checkpoints of a family call otherwise than ``self_attn``, ``mlp`` and ``mlp.experts``.
+#: Parts that checkpoints of a family call otherwise than the blocks of this package.
 PARTS: dict[str, tuple[tuple[str, str], ...]] = {
-    "gemma4_text": (("mlp.experts.", "experts."), ("mlp.gate", "router")),
+    "gemma4_text": (("mlp.experts.", "experts."),),
     "granitemoe": (("mlp.", "block_sparse_moe."),),
     "granitemoehybrid": (("mlp.", "block_sparse_moe."),),
-    "jamba": (("mlp.", "feed_forward."),),
     "llama4_text": (("mlp.", "feed_forward."),),
     "minimax": (("mlp.", "block_sparse_moe."),),
     "minimax_m2": (("mlp.", "block_sparse_moe."),),
     "mixtral": (("mlp.", "block_sparse_moe."),),
-    "nemotron_h": (("mlp.", "mixer."), ("self_attn.", "mixer.")),
+    "nemotron_h": (("self_attn.", "mixer."),),
     "phimoe": (("mlp.", "block_sparse_moe."),),
 }
 
@@ -67,19 +66,23 @@ class Matcher:
         self._style = style
         self._model_type = model_type
         self._layers: dict[int, set[str]] = {}
-        own, self._patterns, self._numbered = [], [], False
+        own, self._numbered = [], False
+        self._patterns: list[tuple[re.Pattern[str], bool]] = []
         for entry in entries:
             found = None if entry.startswith("re:") else _IN_LAYER.fullmatch(entry)
             if found:
                 self._layers.setdefault(int(found[1]), set()).add(found[2] or "")
                 continue
             self._numbered = self._numbered or any(sign.isdigit() for sign in entry)
+            fused = _is_fused(entry)
             if entry.startswith("re:"):
-                self._patterns.append(re.compile(entry[3:]))
+                self._patterns.append((re.compile(entry[3:]), fused))
+            elif fused:
+                self._patterns.append((re.compile(_pattern(entry, style)), True))
             else:
                 own.append(_pattern(entry, style))
         if own:
-            self._patterns.append(re.compile("|".join(own)))
+            self._patterns.append((re.compile("|".join(own)), False))
         self._known: dict[tuple[object, ...], bool] = {}
 
     def __call__(self, index: int, module: str) -> bool:
@@ -94,7 +97,10 @@ class Matcher:
         if any(_inside(name, rest, self._style) for rest in rests for name in names):
             return True
         full = [f"{prefix}.layers.{index}.{name}" for prefix in PREFIXES for name in names]
-        return any(pattern.match(name) for pattern in self._patterns for name in full)
+        plain = [name for name in full if not _is_fused(name)]
+        return any(
+            pattern.match(name) for pattern, fused in self._patterns for name in (full if fused else plain)
+        )
 
 
 def by_pattern(entries: Iterable[str], style: Style, model_type: str) -> Callable[[int, str], int | None]:
@@ -103,6 +109,11 @@ def by_pattern(entries: Iterable[str], style: Style, model_type: str) -> Callabl
     return lambda index, module: next(
         (place for place, matcher in enumerate(matchers) if matcher(index, module)), None
     )
+
+
+def _is_fused(name: str) -> bool:
+    """Whether a name is of a fused module: ``up_proj`` alone must not find the gate in ``gate_up_proj``."""
+    return "qkv" in name or "gate_up" in name
 
 
 def _inside(name: str, rest: str, style: Style) -> bool:

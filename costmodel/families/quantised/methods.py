@@ -92,8 +92,9 @@ def _in_block(quant: Config) -> set[str]:
     value = quant.data.get("modules_in_block_to_quantize")
     if value is None:
         return set()
-    flat = [name for part in value for name in (part if isinstance(part, list) else [part])] if value else []
-    if isinstance(value, list) and flat and all(isinstance(name, str) for name in flat):
+    parts = value if isinstance(value, list) else []
+    flat = [name for part in parts for name in (part if isinstance(part, list) else [part])]
+    if flat and all(isinstance(name, str) for name in flat):
         return set(flat)
     field = f"{quant.inside}modules_in_block_to_quantize"
     quant.problems.append(f"{field} is {shown(value)}; expected a list of names of modules")
@@ -117,7 +118,9 @@ def _overrides(
             continue
         fmt = None
         if not key.startswith("-:"):
-            inner = Config({"bits": each.bits, **own}, quant.where, quant.name, inside=f"{quant.inside}dynamic")
+            inner = Config(
+                {"bits": each.bits, **own}, quant.where, quant.name, inside=f"{quant.inside}dynamic"
+            )
             group = group_size(inner, "group_size") if "group_size" in own else (each.block or (1, 0))[1]
             fmt = _gptq_format(_bits(inner, "bits", (4, 8)), group)
             quant.problems += inner.problems

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from ...errors import unknown
 from ...inputs.formats import WeightFormat
 from ..config import Config, shown
-from .base import NVFP4, WIDENED, Quantisation, kv_scheme, strings, usable
-from .compressed import NVFP4_WEIGHT_ONLY, note_head
+from .base import NVFP4, NVFP4_WEIGHT_ONLY, WIDENED, Quantisation, kv_scheme, strings, usable
+from .compressed import note_head
 from .matching import Matcher
 from .methods import FP8_CHANNEL
 
@@ -59,7 +59,9 @@ def _algorithm(quant: Config, field: str, others: list[str]) -> WeightFormat | N
     named = str(quant.data.get(field)).upper()
     if named not in ALGORITHMS:
         known = [*ALGORITHMS, *others]
-        said = unknown(quant.inside + field, str(quant.data.get(field)), known, remedy=f"(known: {', '.join(known)})")
+        said = unknown(
+            quant.inside + field, str(quant.data.get(field)), known, remedy=f"(known: {', '.join(known)})"
+        )
         quant.problems.append(said)
         return None
     found = ALGORITHMS[named]
@@ -75,8 +77,14 @@ def _algorithm(quant: Config, field: str, others: list[str]) -> WeightFormat | N
 def _mixed(quant: Config, config: Config, ignored: Matcher, kv_dtype: str | None) -> Quantisation | None:
     """``quantized_layers`` gives the algorithm of each module or of all inside one; all others stay wide."""
     layers = quant.data.get("quantized_layers")
-    if not isinstance(layers, Mapping) or not layers or not all(isinstance(one, Mapping) for one in layers.values()):
-        quant.problems.append(f"{quant.inside}quantized_layers is {shown(layers)}; expected an object of objects")
+    if (
+        not isinstance(layers, Mapping)
+        or not layers
+        or not all(isinstance(one, Mapping) for one in layers.values())
+    ):
+        quant.problems.append(
+            f"{quant.inside}quantized_layers is {shown(layers)}; expected an object of objects"
+        )
         return None
     names: dict[WeightFormat, list[str]] = {}
     for name, own in layers.items():
