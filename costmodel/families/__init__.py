@@ -16,6 +16,8 @@ from .registry import ADAPTERS, adapter
 from .towers import with_towers
 from .wrappers import NESTED, WRAPPERS, fill_defaults, language_model, nested_fields
 
+__all__ = ["ADAPTERS", "WRAPPERS", "adapter", "packaged_models", "parse_config", "read_model"]
+
 MODELS = "costmodel._models"
 
 INSIST = "(families are listed under `costmodel show families`; --assume-family NAME reads the file as one of them)"
@@ -107,11 +109,11 @@ def _would_fit(data: dict[str, object], where: str) -> list[str]:
     found = []
     for family in ADAPTERS:
         try:
-            adapter(family)(Config({**fields, "model_type": family}, where, ""))
+            model = adapter(family)(Config({**fields, "model_type": family}, where, ""))
         except InputError:
             continue
-        found.append(family)
-    return found
+        found.append((len(model.notes), family))
+    return [family for _, family in sorted(found)]
 
 
 def _known() -> str:
