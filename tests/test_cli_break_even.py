@@ -170,7 +170,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*EXAMPLE, "--wait", "0,78s"), "decimal comma"),
     ((*EXAMPLE, "--latency", "-1"), "negative"),
     ((*EXAMPLE, "--decode-step", "nan"), "not a finite number"),
-    ((*EXAMPLE, "--engine", "trtllm"), "only vLLM's scheduling"),
+    ((*EXAMPLE, "--engine", "trtllm"), "no effect without --hardware"),
 ]
 
 
@@ -191,9 +191,7 @@ def test_a_link_gives_bandwidth_and_latency() -> None:
 
 def test_a_model_that_does_not_fit_is_bad_usage() -> None:
     arguments = ("break-even", "Llama-3.1-70B", "--hardware", "a100-sxm-80gb", "--workload", "hphd")
-    # 70,553,706,496 x 2 bytes + 3 GiB - 0.9 x 79.25 GiB
-    missing = 70_553_706_496 * 2 + 3 * 2**30 - 0.9 * 79.25 * 2**30
     result = run(*arguments)
-    assert result.exit_code == 2 and result.stdout == "" and f"{missing:.0f} bytes" in result.stderr
+    assert result.exit_code == 2 and result.stdout == "" and "does not fit on a100-sxm-80gb" in result.stderr
     refused = run(*arguments, "-f", "json")
     assert refused.exit_code == 2 and json.loads(refused.stdout)["schema"] == "costmodel.break-even/1"

@@ -51,7 +51,7 @@ def refused(*arguments: str) -> str:
         (("--first-token", "recompute"), "--first-token: no effect without"),
         (("--overlap", "layerwise"), "--overlap: no effect without"),
         (("--max-seqs", "4"), "--max-seqs: no effect without"),
-        (("--memory-utilization", "0.5"), "--memory-utilization: no effect without"),
+        (("--gpu-memory-utilization", "0.5"), "--gpu-memory-utilization: no effect without"),
         (("--prefill-tp", "2"), "--prefill-tp: no effect without"),
         (("--attainment", "7"), "--attainment: a workload needs --hardware"),
         (("--no-slo",), "--no-slo: a workload needs --hardware"),

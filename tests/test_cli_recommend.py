@@ -88,9 +88,9 @@ def test_kv_held_is_the_rate_times_the_byte_seconds(answer: dict[str, Any]) -> N
     assert (
         split["kv_held_bytes"] == pytest.approx(3.7 * split["kv_held_byte_s"]) and split["kv_held_bytes"] > 0
     )
-    # four A100s: 0.9 x 79.25 GiB less 31.4 GB of weights and 3 GiB
-    one = 0.9 * 79.25 * 2**30 - 15_706_484_224 * 2 - 3 * 2**30
-    assert split["kv_pool_bytes"] == pytest.approx(4 * one)
+    # four A100s: 0.9 x 79.25 GiB less 31.4 GB of weights and the GiB or so that the engine keeps
+    most = 0.9 * 79.25 * 2**30 - 15_706_484_224 * 2
+    assert 4 * (most - 1.5 * 2**30) < split["kv_pool_bytes"] < 4 * most
     assert answer["strategies"][0]["kv_held_byte_s"] == 0
 
 
@@ -328,7 +328,7 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*SYSTEM, *CLOSED, "--link", "zero.toml"), "'0 GB/s' is zero"),
     ((*SYSTEM, *CLOSED, "--tp", "3"), "16 query heads"),
     ((*SYSTEM, *CLOSED, "--attainment", "1.5"), "--attainment"),
-    ((*SYSTEM, *CLOSED, "--memory-utilization", "1.5"), "--memory-utilization"),
+    ((*SYSTEM, *CLOSED, "--gpu-memory-utilization", "1.5"), "--gpu-memory-utilization"),
     ((*SYSTEM, *CLOSED, "--rule", "kairo"), "did you mean 'kairos'"),
     ((*SYSTEM, *CLOSED, "--rule", "threshold:9", "--alpha", "2"), "settings of Kairos"),
     ((*SYSTEM, *CLOSED, "--chunk", "512", "--token-budget", "1024"), "pass one"),
@@ -345,11 +345,10 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*SYSTEM, "--trace", "unsorted.csv", "--cv", "2"), "--cv: a trace has its own"),
     (("recommend", LITE, *CLOSED), "no GPU: pass --hardware"),
     (("recommend", "DeepSeek-V3-Lite", "--hardware", A100, *CLOSED), "did you mean 'DeepSeek-V2-Lite'"),
-    ((*SYSTEM, *CLOSED, "--pp", "2"), "--pp 2: pipeline parallelism is not modelled yet"),
+    ((*SYSTEM, *CLOSED, "--pp", "2"), "--pp 2: step times of pipeline stages"),
     ((*SYSTEM, *CLOSED, "--ep", "8"), "expert parallelism"),
     ((*SYSTEM, *CLOSED, "--dp-attention", "2"), "data-parallel attention"),
     ((*SYSTEM, *CLOSED, "--concurrency", "64"), "closed loops are not modelled yet"),
-    ((*SYSTEM, *CLOSED, "--engine", "sglang"), "only vLLM's scheduling"),
     ((*SYSTEM, *CLOSED, "--offload", "cpu"), "KV offload"),
     ((*SYSTEM, *CLOSED, "--reuse", "0.5"), "reuse of cached prefixes"),
 ]
@@ -381,13 +380,14 @@ def test_options_that_change_nothing_are_accepted() -> None:
 
 def test_a_model_that_does_not_fit_says_how_many_bytes_are_missing() -> None:
     result = run("recommend", "Llama-3.1-70B", "--hardware", A100, *CLOSED)
-    # 70,553,706,496 x 2 bytes + 3 GiB - 0.9 x 79.25 GiB
-    missing = 70_553_706_496 * 2 + 3 * 2**30 - 0.9 * 79.25 * 2**30
-    assert result.exit_code == 2 and result.stdout == "" and f"{missing:.0f} bytes" in result.stderr
+    # 70,553,706,496 x 2 bytes - 0.9 x 79.25 GiB, and what the engine keeps: a GiB or so.
+    short = 70_553_706_496 * 2 - 0.9 * 79.25 * 2**30
+    missing = int(re.findall(r"\((\d+) bytes\)", result.stderr)[0])
+    assert result.exit_code == 2 and result.stdout == "" and short < missing < short + 2 * 2**30
     refused = run("recommend", "Llama-3.1-70B", "--hardware", A100, *CLOSED, "-f", "json")
     found = json.loads(refused.stdout)
     assert refused.exit_code == 2 and found.keys() == {"schema", "error", "reason"}
-    assert refused.stderr == f"error: {found['reason']}\n" and f"{missing:.0f} bytes" in found["reason"]
+    assert refused.stderr == f"error: {found['reason']}\n" and f"{missing} bytes" in found["reason"]
 
 
 def test_a_request_larger_than_the_pool_has_no_answer() -> None:

@@ -237,10 +237,14 @@ def test_numbers_that_json_does_not_allow_are_named_wherever_they_are() -> None:
         ("llama", {"torch_dtype": "bfloat"}, "did you mean 'bfloat16'"),
         ("llama", {"torch_dtype": "float16", "dtype": "bfloat16"}, "differ"),
         ("llama", {"tie_word_embeddings": "no"}, "expected true or false"),
-        ("llama", {"quantization_config": {"quant_method": "awq"}}, "\"awq\"; only 'fp8'"),
+        ("llama", {"quantization_config": {"quant_method": "gtpq"}}, "did you mean 'gptq'"),
         ("llama", {"quantization_config": {}}, "quant_method is missing"),
         ("llama", {"quantization_config": 8}, "expected an object"),
-        ("llama", {"quantization_config": {"quant_method": "fp8"}}, "weight_block_size is null"),
+        (
+            "llama",
+            {"quantization_config": {"quant_method": "fp8", "weight_block_size": 128}},
+            "expected two whole numbers",
+        ),
     ],
 )
 def test_refusals(model_type: str, changes: dict[str, Any], said: str) -> None:
@@ -320,14 +324,15 @@ def test_dense_layers_of_deepseek() -> None:
 
 def test_fp8_checkpoints() -> None:
     model = parse("deepseek_v3")
-    assert (model.weight_dtype, model.weight_block) == ("fp8", (128, 128))
+    assert (model.weight_dtype, model.wide_dtype) == ("fp8", "bf16")
+    assert {fmt.block for layer in model.layers for _, fmt in layer.formats} == {(128, 128)}
     fp8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
     kept = ["lm_head", "model.layers.0.mlp.gate", "model.layers.0.input_layernorm"]
-    assert (
-        parse("qwen3_moe", quantization_config=fp8 | {"modules_to_not_convert": kept}).weight_dtype == "fp8"
-    )
+    named = parse("qwen3_moe", quantization_config=fp8 | {"modules_to_not_convert": kept})
+    assert (named.weight_dtype, len(named.layers)) == ("fp8", 1)
     wide = fp8 | {"modules_to_not_convert": ["model.layers.0.mlp.down_proj"]}
-    assert "later version" in str(refusal("qwen3", quantization_config=wide))
+    first = parse("qwen3", quantization_config=wide).layers[0]
+    assert first.count == 1 and "mlp.down_proj" not in first.format_of
 
 
 def mutated(rng: random.Random, data: dict[str, Any]) -> dict[str, Any]:

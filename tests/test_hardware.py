@@ -9,9 +9,19 @@ import pytest
 
 from costmodel.data import load_toml, resource_names
 from costmodel.errors import InputError
-from costmodel.inputs.efficiency import FORMS, KINDS, efficiency_for, efficiency_names, load_efficiency
+from costmodel.families import read_model
+from costmodel.inputs.efficiency import (
+    FORMS,
+    KINDS,
+    efficiency_for,
+    efficiency_names,
+    load_efficiency,
+    stand_in,
+)
 from costmodel.inputs.hardware import SCHEMA, gpu_names, load_gpu
 from costmodel.inputs.link import connector_names, link_names, load_connector, load_link
+from costmodel.questions.show import HardwareEntry, ask_show
+from costmodel.serving.instance import make_instance
 
 GPU = """
 name = "mine"
@@ -98,7 +108,7 @@ def problems_of(kind: str, folder: Path, *edits: tuple[str, str]) -> tuple[str, 
 
 
 def test_every_packaged_file_loads_under_its_own_name() -> None:
-    assert len(gpu_names()) >= 7 and len(link_names()) >= 17 and len(connector_names()) >= 3
+    assert len(gpu_names()) >= 33 and len(link_names()) >= 17 and len(connector_names()) >= 3
     assert [load_gpu(name).name for name in gpu_names()] == list(gpu_names())
     assert [load_link(name).name for name in link_names()] == list(link_names())
     assert [load_connector(name).name for name in connector_names()] == list(connector_names())
@@ -110,6 +120,10 @@ def test_packaged_gpus_explain_what_they_lack_and_have_efficiencies(name: str) -
     gpu = load_gpu(name)
     assert set(gpu.values) | set(gpu.absent) == set(SCHEMA)
     assert all(len(entry.source) > 10 and entry.value > 0 for entry in gpu.values.values())
+    if gpu.efficiency is None:
+        with pytest.raises(InputError, match=rf"no operator of {name} was measured.*--efficiency NAME\|FILE"):
+            efficiency_for(gpu)
+        return
     needed = {"gemm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode", "moe"}
     assert set(efficiency_for(gpu).operators) >= needed | {"elementwise", "all_reduce"}
 
@@ -119,11 +133,23 @@ def test_packaged_gpus_explain_what_they_lack_and_have_efficiencies(name: str) -
     [
         # data sheets; visible memory from engine logs; GiB are 2**30 = 1,073,741,824 bytes
         ("a100-sxm-80gb", 312e12, 2.039e12, 79.25 * 1_073_741_824, "visible", 108),
-        ("a100-sxm-40gb", 312e12, 1.555e12, 42_949_672_960, "nominal", 108),
+        ("a100-sxm-40gb", 312e12, 1.555e12, 39.5 * 1_073_741_824, "visible", 108),
         ("a100-pcie-80gb", 312e12, 1.935e12, 85_899_345_920, "nominal", 108),
         ("h100-sxm", 989e12, 3.35e12, 79.19 * 1_073_741_824, "visible", 132),
         ("h100-pcie", 756e12, 2.0e12, 85_899_345_920, "nominal", 114),
-        ("h200-sxm", 989e12, 4.8e12, 151_397_597_184, "nominal", 132),
+        ("h200-sxm", 989e12, 4.8e12, 139.81 * 1_073_741_824, "visible", 132),
+        ("h100-nvl", 835.5e12, 3.9e12, 93.02 * 1_073_741_824, "visible", 132),
+        ("h20", 148e12, 4e12, 96 * 1_073_741_824, "nominal", 78),
+        ("h800-sxm", 989e12, 3.35e12, 85_899_345_920, "nominal", 132),
+        ("a800-sxm-80gb", 312e12, 2.039e12, 85_899_345_920, "nominal", 108),
+        ("b200-sxm", 2250e12, 7.7e12, 178.35 * 1_073_741_824, "visible", 148),
+        ("b300-sxm", 2250e12, 7.75e12, 288e9, "nominal", 148),  # sold as 288 decimal GB
+        ("a10", 125e12, 0.6e12, 22.18 * 1_073_741_824, "visible", 72),
+        ("a40", 149.7e12, 0.696e12, 48 * 1_073_741_824, "nominal", 84),
+        ("l4", 121e12, 0.3e12, 24 * 1_073_741_824, "nominal", 60),
+        ("l40s", 362e12, 0.864e12, 44.53 * 1_073_741_824, "visible", 142),
+        ("rtx-4090", 165.2e12, 1.008e12, 23.64 * 1_073_741_824, "visible", 128),
+        ("rtx-pro-6000-blackwell", 467.8e12, 1.792e12, 96 * 1_073_741_824, "nominal", 188),
     ],
 )
 def test_gpu_figures_typed_by_hand(
@@ -215,6 +241,31 @@ def test_efficiency_is_borrowed_where_the_board_is_another(tmp_path: Path) -> No
     borrowed = efficiency_for(load_gpu("h200-sxm"))
     assert (borrowed.gpu, borrowed.borrowed_from) == ("h100-sxm", "h100-sxm")
     assert borrowed.operators == own.operators
+
+
+def test_gpu_without_measured_operators_needs_its_memory_alone(tmp_path: Path) -> None:
+    lines = [
+        line for line in GPU.splitlines() if not line.startswith(("efficiency", "peak", "memory_b", "sm_"))
+    ]
+    gpu = load_gpu(write(tmp_path, "\n".join(lines)))
+    assert (gpu.efficiency, gpu.memory_bytes) == (None, 96 * 1_073_741_824)
+    with pytest.raises(InputError, match="mine has no memory_bandwidth: its file does not state it"):
+        _ = gpu.memory_bytes_per_s
+    with pytest.raises(InputError) as caught:
+        efficiency_for(gpu)
+    message = str(caught.value)
+    assert "no operator of mine was measured" in message and "--efficiency NAME|FILE" in message
+    assert "packaged: a100-sxm-80gb, h100-sxm" in message
+    assert stand_in("h100-sxm", gpu).borrowed_from == "h100-sxm"
+
+
+def test_step_times_of_an_unmeasured_gpu_can_be_borrowed() -> None:
+    model, gpu = read_model("Llama-3.1-8B"), load_gpu("b200-sxm")
+    with pytest.raises(InputError, match="no operator of b200-sxm was measured"):
+        make_instance(model, gpu)
+    borrowed = make_instance(model, gpu, efficiency=stand_in("h100-sxm", gpu))
+    assert borrowed.efficiency.borrowed_from == "h100-sxm"
+    assert borrowed.product_peak == 2250e12
 
 
 def test_efficiency_path_is_relative_to_the_gpu_file(tmp_path: Path) -> None:
@@ -474,3 +525,15 @@ def test_packaged_name_wins_and_anything_else_must_look_like_a_path(
 def test_resource_names_are_sorted_stems() -> None:
     names = resource_names("costmodel._hardware", "links")
     assert list(names) == sorted(names) and "ib-hdr" in names and not any("." in name for name in names)
+
+
+def test_show_tells_that_no_operator_was_measured() -> None:
+    rows = {str(row["name"]): row for row in ask_show("hardware").entries}  # type: ignore[attr-defined]
+    assert set(rows) == set(gpu_names())
+    assert rows["h200-sxm"]["efficiencies_of"] == "h100-sxm" and rows["mi300x"]["efficiencies_of"] is None
+    assert rows["ascend-910b"]["memory_bytes_per_s"] is None
+    entry = ask_show("hardware", "mi300x")
+    assert isinstance(entry, HardwareEntry)
+    assert (entry.efficiency_stack, entry.efficiencies) == (None, ())
+    assert entry.about.warnings == ("no operator of it was measured: step times need --efficiency",)
+    assert "304 compute units" in entry.absent["sm_count"]

@@ -183,6 +183,16 @@ def test_fused_experts_of_gpt_oss_alone_are_mxfp4() -> None:
     assert dict(model.extras)["mxfp4_scales"] == 24 * 32 * 3 * 2880 * 2880 // 32
 
 
+def test_experts_may_be_narrower_than_the_rest_of_an_fp8_checkpoint() -> None:
+    # Blocks of 128 x 128 for attention; experts in groups of 32 with a byte each, held once.
+    model = parse({"quant_method": "fp8", "weight_block_size": [128, 128], "store_dtype": "mxfp4"}, MOE)
+    formats = model.layers[0].format_of
+    assert (formats["self_attn.q_proj"].name, formats["mlp.experts.up_proj"].name) == ("fp8", "mxfp4")
+    up = Tensor("mlp.experts.up_proj", 1024, 512, copies=8)
+    assert formats["mlp.experts.up_proj"].bytes_of(up) == 8 * (262_144 + 16_384)
+    assert model.weight_dtype == "mxfp4"
+
+
 @pytest.mark.parametrize(
     ("quantised", "wide"),
     [
@@ -202,6 +212,10 @@ def test_fused_experts_of_gpt_oss_alone_are_mxfp4() -> None:
         ),
         (compressed("pack-quantized", GROUP, ignore=["re:.*self_attn.*", "lm_head"]), {"q", "k", "v", "o"}),
         (compressed("pack-quantized", GROUP, ignore=["re:self_attn"]), set()),  # re.match: from the start
+        (
+            compressed("pack-quantized", GROUP, ignore=["model.layers.2.mlp", "down_proj"]),
+            set(),
+        ),  # whole names
         (compressed("pack-quantized", GROUP, ignore=["re:.*layers\\.2\\..*down_proj"]), {"mlp.down_proj"}),
         (compressed("pack-quantized", GROUP, None, ["re:.*mlp.*"]), {"q", "k", "v", "o"}),
         (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..inputs.model import Recurrent
 from ..inputs.workload import Workload
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
-from ..serving.memory import GIB
+from ..serving.memory import GIB, KvPool
 from ..serving.strategies import Rule, RuleKind
 from ..units import format_si
 from .bands import BORROWED, errors
@@ -36,6 +37,7 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
         "memory for prompt and output reserved at admission: no preemption",
         f"KV pool of {deployment.decode_pool.engine}: {deployment.decode_pool.memory_share:.0%} of GPU memory, "
         f"{deployment.decode_pool.kept_bytes / GIB:.2f} GiB of it outside weights and KV",
+        *dict.fromkeys(note for pool in _pools(deployment) for note in pool.notes),
         "prompts go to the instance with fewest prompt tokens pending, hand-overs to the one with least KV",
         f"deflection by {rule.label}"
         + (
@@ -68,12 +70,16 @@ def errors_of(kind: InstanceKind) -> dict[str, float]:
     }
 
 
+def _pools(deployment: Deployment) -> tuple[KvPool, ...]:
+    return tuple(dict.fromkeys((deployment.prefill_pool, deployment.decode_pool)))
+
+
 def sources(deployment: Deployment, workload: Workload) -> tuple[str, ...]:
     """Return the source of every constant used, once each."""
     lines = [f"model {deployment.decode.model.name}: {deployment.decode.model.source}"]
     used = errors(deployment)
     for kind in dict.fromkeys((deployment.prefill, deployment.decode)):
-        for key in (f"peak_{kind.weight_dtype}", "memory_bandwidth", "memory_visible", "memory", "sm_count"):
+        for key in (f"peak_{kind.product_dtype}", "memory_bandwidth", "memory_visible", "memory", "sm_count"):
             value = kind.gpu.values.get(key)
             if value is not None:
                 lines.append(f"{kind.gpu.name} {key} {value.text}: {value.source}")
@@ -83,6 +89,7 @@ def sources(deployment: Deployment, workload: Workload) -> tuple[str, ...]:
     path = deployment.path
     for owner, values in ((path.link.name, path.link.values), (path.connector.name, path.connector.values)):
         lines += [f"{owner} {key} {value.text}: {value.source}" for key, value in values.items()]
+    lines += [f"KV pool: {text}" for pool in _pools(deployment) for text in pool.sources]
     lines.append(f"workload {workload.name}: {workload.chosen}")
     return tuple(dict.fromkeys(lines))
 
@@ -98,6 +105,13 @@ def not_modelled(deployment: Deployment) -> tuple[str, ...]:
     ]
     if deployment.path.connector.per_descriptor_s is None:
         left.append("cost of single descriptors (inside the connector's measured bandwidth)")
+    if not deployment.decode_pool.engine.startswith("vLLM"):
+        left.append(f"scheduling of {deployment.decode_pool.engine}: steps are formed as vLLM forms them")
+    kinds = {
+        type(mixer) for kind in (deployment.prefill, deployment.decode) for mixer, _ in kind.model.mixers
+    }
+    if Recurrent in kinds:
+        left.append("kernels of recurrent layers were not measured: attention's fits stand in for them")
     return tuple(left)
 
 

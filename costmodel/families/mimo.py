@@ -1,13 +1,38 @@
-"""Family mimo_v2_flash (MiMo-V2-Flash): full and windowed layers with heads of their own, values narrower than keys."""
+"""Families mimo (MiMo-7B) and mimo_v2_flash: MTP layers beside a dense, and beside a windowed, sparse model."""
 
 from __future__ import annotations
 
 from ..inputs.model import Attention, Dense, Model
-from .common import Sizes, assemble, layer_beside, paired, read_experts, read_sizes, with_mtp
+from .common import (
+    Sizes,
+    assemble,
+    layer_beside,
+    paired,
+    read_attention,
+    read_experts,
+    read_sizes,
+    switched_windows,
+    windowed,
+    with_mtp,
+)
 from .config import Config, shown
 
 #: The configuration names no number; the published total is that of three.
 MTP_LAYERS = 3
+
+
+def mimo(config: Config) -> Model:
+    """Read model_type mimo: qwen2 with MTP layers. Source: vLLM, mimo.py and mimo_mtp.py."""
+    sizes = read_sizes(config)
+    mixer = read_attention(config, sizes, None, qkv_bias=config.flag("attention_bias", True))
+    ffn = Dense(config.whole("intermediate_size"))
+    mtp_layers = config.optional("num_nextn_predict_layers", least=0, most=100) or 0
+    model = assemble(
+        config, sizes, paired(windowed(mixer, switched_windows(config, sizes)), [ffn] * sizes.layers)
+    )
+    if not mtp_layers:
+        return model
+    return with_mtp(model, layer_beside(config, model, (mixer, ffn), count=mtp_layers), copies=False)
 
 
 def mimo_v2_flash(config: Config) -> Model:
@@ -17,18 +42,18 @@ def mimo_v2_flash(config: Config) -> Model:
     layer has windowed attention and a dense block. Sources: vLLM 0.27, mimo_v2.py and mimo_v2_mtp.py.
     """
     sizes = read_sizes(config)
-    full, windowed = _attention(config, "", "full"), _attention(config, "swa_", "swa")
+    full, narrow = _attention(config, "", "full"), _attention(config, "swa_", "swa")
     dense = Dense(config.whole("intermediate_size"))
     experts = read_experts(config, "n_routed_experts", "moe_intermediate_size", router_bias=True)
     config.check(
         config.data.get("n_shared_experts") in (None, 0),
         f"n_shared_experts is {shown(config.data.get('n_shared_experts'))}; shared experts are not modelled",
     )
-    mixers = [windowed if bit else full for bit in _bits(config, "hybrid_layer_pattern", sizes)]
+    mixers = [narrow if bit else full for bit in _bits(config, "hybrid_layer_pattern", sizes)]
     ffns = [experts if bit else dense for bit in _bits(config, "moe_layer_freq", sizes)]
-    tables = (_rotary(config, full.head_dim), _rotary(config, windowed.head_dim))
+    tables = (_rotary(config, full.head_dim), _rotary(config, narrow.head_dim))
     model = assemble(config, sizes, paired(mixers, ffns), rotary_dims=tables)
-    mtp = layer_beside(config, model, (windowed, dense), count=MTP_LAYERS)
+    mtp = layer_beside(config, model, (narrow, dense), count=MTP_LAYERS)
     return with_mtp(model, mtp, copies=False)
 
 

@@ -45,6 +45,7 @@ ADAPTERS: dict[str, str] = {
     "kimi_linear": "kimi_linear",
     "llama": "llama",
     "llama4_text": "llama4",
+    "mimo": "mimo",
     "mimo_v2_flash": "mimo",
     "minimax": "minimax_text",
     "minimax_m2": "minimax",

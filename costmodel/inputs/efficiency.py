@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..data import HARDWARE, Reader, load_toml, locate, resource_names
+from ..errors import InputError
 from .hardware import Gpu
 
 FOLDER = "efficiency"
@@ -93,7 +94,15 @@ def load_efficiency(name_or_path: str | Path) -> Efficiency:
 
 
 def efficiency_for(gpu: Gpu) -> Efficiency:
-    """Return the efficiencies that stand for ``gpu``, saying so when they were measured on another."""
+    """Return the efficiencies that stand for ``gpu``, saying so when they were measured on another.
+
+    Raises InputError for a GPU of which no operator was measured, naming those that can be borrowed.
+    """
+    if gpu.efficiency is None:
+        raise InputError(
+            f"no operator of {gpu.name} was measured, so there are no step times for it; to borrow the "
+            f"efficiencies of another GPU, pass --efficiency NAME|FILE (packaged: {', '.join(efficiency_names())})"
+        )
     return stand_in(gpu.efficiency, gpu)
 
 

@@ -23,7 +23,7 @@ from ..errors import InputError, unknown
 from ..units import Dimension
 
 FOLDER = "gpus"
-DTYPES = ("bf16", "fp16", "fp8", "int8", "tf32", "fp32")
+DTYPES = ("bf16", "fp16", "fp8", "fp4", "int8", "tf32", "fp32")
 
 SCHEMA: dict[str, Dimension] = {
     **{f"peak_{dtype}": "flop/second" for dtype in DTYPES},
@@ -37,20 +37,23 @@ SCHEMA: dict[str, Dimension] = {
     "sm_count": "1",
     "tdp": "watt",
 }
-REQUIRED = ("memory", "memory_bandwidth", "peak_bf16", "sm_count")
+REQUIRED = ("memory",)
+#: What step times need besides: required of a GPU that names an efficiency file.
+FOR_STEP_TIMES = ("memory_bandwidth", "peak_bf16", "sm_count")
 
 
 @dataclass(frozen=True)
 class Gpu:
     """One board. ``values`` holds what is known (SI), ``absent`` why the rest is not; bandwidths are one way.
 
-    ``efficiency`` names the file of measured efficiencies that stands for this board.
+    ``efficiency`` names the file of measured efficiencies that stands for this board; None: no operator of it,
+    or of one like it, was measured.
     """
 
     name: str
     title: str
     generation: str
-    efficiency: str
+    efficiency: str | None
     values: Mapping[str, Sourced] = field(hash=False)
     absent: Mapping[str, str] = field(hash=False)
 
@@ -85,7 +88,7 @@ class Gpu:
 
     @property
     def memory_bytes(self) -> float:
-        """Memory in bytes: visible where known, else nominal (about 1 % more than engines see)."""
+        """Memory in bytes: visible where known, else nominal (engines see 1 to 8 % less)."""
         return self.get("memory_visible" if self.memory_kind == "visible" else "memory")
 
     @property
@@ -103,8 +106,9 @@ def load_gpu(name_or_path: str | Path) -> Gpu:
     """Return a packaged GPU, or that of a TOML file. Raises InputError with all problems of the file."""
     source = locate(name_or_path, HARDWARE, FOLDER, "GPU")
     reader = Reader(load_toml(source), str(source))
-    reader.keys(("name", "title", "generation", "efficiency", "values", "sources"), ("absent",))
-    values, absent = sourced_values(reader, SCHEMA, REQUIRED)
+    reader.keys(("name", "title", "generation", "values", "sources"), ("efficiency", "absent"))
+    measured = "efficiency" in reader.table
+    values, absent = sourced_values(reader, SCHEMA, (*REQUIRED, *(FOR_STEP_TIMES if measured else ())))
     whole_count(reader, values, "sm_count")
     not_above(reader, values, "memory_visible", "memory", "GPU memory is sold in binary units, so write GiB")
     not_above(reader, values, "sustained_bf16", "peak_bf16", "sustained cannot exceed peak")
@@ -112,7 +116,7 @@ def load_gpu(name_or_path: str | Path) -> Gpu:
         name=reader.text("name"),
         title=reader.text("title"),
         generation=reader.text("generation"),
-        efficiency=_beside(reader.text("efficiency"), name_or_path),
+        efficiency=_beside(reader.text("efficiency"), name_or_path) if measured else None,
         values=values,
         absent=absent,
     )

@@ -17,7 +17,6 @@ from ..inputs.workload import Workload
 from ..memory.kv import kv_bytes
 from ..memory.parallelism import check_tp
 from ..quantities import QUANTITIES
-from ..serving.handover import wire_replication
 from ..serving.instance import InstanceKind
 from ..serving.scenario import Scenario
 from ..serving.step import StepTimes
@@ -185,8 +184,8 @@ def _as_given(model: str, stated: Values, solve: str, path: Mapping[str, object]
         dtype = kv_dtype_of(found, _text(path, "kv_dtype"))
         ranks = _count(path, "decode_tp", _count(path, "tp", 1))
         check_tp(found, ranks)
-        stored = kv_bytes(found, 1, dtype, 1).kv_bytes_per_token_all_layers
-        values["kv_bytes_per_token"] = stored * wire_replication(found, ranks)
+        held = kv_bytes(found, 1, dtype, ranks)
+        values["kv_bytes_per_token"] = held.kv_bytes_per_token_all_layers * held.replication
         origins["kv_bytes_per_token"] = f"{found.name}, {dtype}"
         sources.append(model_source(found))
     link = _text(path, "link")

@@ -201,7 +201,7 @@ def _about(held: Fit, gpu: Gpu | None, tokens: int) -> About:
     if held.max_model_len == tokens:
         said.append(f"max_model_len = the {tokens:,} tokens asked")
     if gpu and gpu.memory_kind == "nominal":
-        said.append(f"{gpu.name}: nominal memory, about 1 % more than an engine sees")
+        said.append(f"{gpu.name}: nominal memory, of which an engine sees 1 to 8 % less")
     sources = [*setting.sources, *pool.overheads.sources]
     if gpu:
         key = "memory_visible" if gpu.memory_kind == "visible" else "memory"

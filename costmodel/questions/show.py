@@ -10,7 +10,7 @@ from ..answer import About
 from ..errors import InputError, unknown
 from ..families import packaged_models, read_model
 from ..formulas import BOOK, formula_named
-from ..inputs.efficiency import efficiency_for
+from ..inputs.efficiency import Efficiency, efficiency_for
 from ..inputs.hardware import Gpu, gpu_names, load_gpu
 from ..inputs.link import Connector, Link, connector_names, link_names, load_connector, load_link
 from ..memory.engine import engine_names
@@ -64,7 +64,7 @@ class EfficiencyEntry:
 
 @dataclass(frozen=True)
 class HardwareEntry:
-    """A GPU: values, what is absent and why, and the efficiencies that stand for it."""
+    """A GPU: values, what is absent and why, and the efficiencies that stand for it (None, (): none measured)."""
 
     schema: str
     name: str
@@ -72,8 +72,8 @@ class HardwareEntry:
     generation: str
     values: tuple[Value, ...]
     absent: dict[str, str]
-    efficiency_stack: str
-    efficiency_date: str
+    efficiency_stack: str | None
+    efficiency_date: str | None
     borrowed_from: str | None
     efficiencies: tuple[EfficiencyEntry, ...]
     about: About
@@ -138,20 +138,43 @@ def ask_show(
 
 def _gpu_row(name: str) -> dict[str, object]:
     gpu = load_gpu(name)
+    bandwidth, peak = gpu.values.get("memory_bandwidth"), gpu.values.get("peak_bf16")
     return {
         "name": gpu.name,
         "title": gpu.title,
         "memory": gpu.values["memory"].text,
-        "memory_bytes_per_s": gpu.memory_bytes_per_s,
-        "peak_bf16_flop_per_s": gpu.peak_flop_per_s("bf16"),
-        "efficiencies_of": efficiency_for(gpu).gpu,
+        "memory_bytes_per_s": bandwidth and bandwidth.value,
+        "peak_bf16_flop_per_s": peak and peak.value,
+        "efficiencies_of": efficiency_for(gpu).gpu if gpu.efficiency else None,
     }
 
 
 def _gpu_entry(name: str) -> HardwareEntry:
     gpu = load_gpu(name)
-    fits = efficiency_for(gpu)
-    entries = tuple(
+    fits = efficiency_for(gpu) if gpu.efficiency else None
+    if fits is None:
+        warnings: tuple[str, ...] = ("no operator of it was measured: step times need --efficiency",)
+    elif fits.borrowed_from:
+        warnings = (f"no fit of its own: efficiencies are those of {fits.gpu}",)
+    else:
+        warnings = ()
+    return HardwareEntry(
+        schema=SCHEMA,
+        name=gpu.name,
+        title=gpu.title,
+        generation=gpu.generation,
+        values=_values(gpu, _units("hardware")),
+        absent=dict(gpu.absent),
+        efficiency_stack=fits.stack if fits else None,
+        efficiency_date=fits.date if fits else None,
+        borrowed_from=fits.borrowed_from if fits else None,
+        efficiencies=_fits(fits) if fits else (),
+        about=About(("bandwidths are of one direction",), _sources(gpu), warnings=warnings),
+    )
+
+
+def _fits(fits: Efficiency) -> tuple[EfficiencyEntry, ...]:
+    return tuple(
         EfficiencyEntry(
             kind=fit.kind,
             form=fit.form,
@@ -167,20 +190,6 @@ def _gpu_entry(name: str) -> HardwareEntry:
             source=fit.source,
         )
         for fit in fits.operators.values()
-    )
-    warnings = (f"no fit of its own: efficiencies are those of {fits.gpu}",) if fits.borrowed_from else ()
-    return HardwareEntry(
-        schema=SCHEMA,
-        name=gpu.name,
-        title=gpu.title,
-        generation=gpu.generation,
-        values=_values(gpu, _units("hardware")),
-        absent=dict(gpu.absent),
-        efficiency_stack=fits.stack,
-        efficiency_date=fits.date,
-        borrowed_from=fits.borrowed_from,
-        efficiencies=entries,
-        about=About(("bandwidths are of one direction",), _sources(gpu), warnings=warnings),
     )
 
 

@@ -13,7 +13,18 @@ from .screen import beside_table, levers, margin, screen, terms, unstable, verdi
 from .strategies import comparison, heading
 
 #: Topics of the formula book from which a comparison is computed.
-TOPICS = ("work", "moe", "operators", "roofline", "chunking", "kv", "transfer", "waiting", "threshold")
+TOPICS = (
+    "work",
+    "moe",
+    "operators",
+    "roofline",
+    "chunking",
+    "kv",
+    "memory",
+    "transfer",
+    "waiting",
+    "threshold",
+)
 _ROUNDING_S = 1e-11
 THRESHOLDS = {
     "selfish": "for the prompt's own time alone",

@@ -177,6 +177,8 @@ def _values(values: Sequence[Value], absent: Mapping[str, str], sources: Sequenc
 
 def _hardware(answer: HardwareEntry, detail: bool) -> list[Block]:
     blocks = _values(answer.values, answer.absent, answer.about.sources)
+    if not answer.efficiencies:
+        return blocks
     blocks += [Heading(f"Efficiencies: {answer.efficiency_stack}, {answer.efficiency_date}")]
     blocks += [table(answer.efficiencies, FITS)]
     if detail:

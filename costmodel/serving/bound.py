@@ -28,6 +28,13 @@ class Bound(NamedTuple):
     time_s: float
 
 
+class _Work(NamedTuple):
+    """FLOPs of narrow products and of all others."""
+
+    narrow: float
+    wide: float
+
+
 class _Weights(NamedTuple):
     """Weights that one token multiplies, also the fewest that a step reads, by where they are multiplied."""
 
@@ -69,29 +76,44 @@ def _own_chunk_pairs(chunk: Chunk, window: int) -> float:
     return before(chunk.prefix + chunk.tokens) - before(chunk.prefix)
 
 
-def _latent_chunk_flop(mixer: LatentAttention, chunk: Chunk) -> float:
-    """Fewer of: expand the prefix again and attend per head, or attend in the latent space."""
+def _latent_chunk_work(kind: InstanceKind, layer: Layer, mixer: LatentAttention, chunk: Chunk) -> _Work:
+    """The faster of: expand the prefix again and attend per head, or attend in the latent space."""
     pairs = _chunk_pairs(chunk, mixer.top_k)
     expanded = 2 * mixer.heads * (mixer.nope_dim + mixer.rope_dim + mixer.v_dim) * pairs
+    again = 0.0
     if mixer.top_k is None:
-        expanded += 2 * chunk.prefix * mixer.kv_rank * mixer.heads * (mixer.nope_dim + mixer.v_dim)
-    absorbed = 2 * mixer.heads * (2 * mixer.kv_rank + mixer.rope_dim) * pairs
-    return min(expanded, absorbed) + _indexer_flop(mixer, _chunk_pairs(chunk, None))
+        again = 2 * chunk.prefix * mixer.kv_rank * mixer.heads * (mixer.nope_dim + mixer.v_dim)
+    stored = kind.format_of(layer, "self_attn.kv_b_proj")
+    narrow = again if stored and stored.product_dtype else 0.0
+    ways = (
+        _Work(narrow, expanded + again - narrow),
+        _Work(0.0, 2 * mixer.heads * (2 * mixer.kv_rank + mixer.rope_dim) * pairs),
+    )
+    chosen = min(ways, key=lambda way: way.narrow / kind.product_peak + way.wide / kind.activation_peak)
+    return _Work(chosen.narrow, chosen.wide + _indexer_flop(mixer, _chunk_pairs(chunk, None)))
 
 
 def _indexer_flop(mixer: LatentAttention, pairs: float) -> float:
     return 2 * mixer.indexer.heads * mixer.indexer.dim * pairs if mixer.indexer else 0.0
 
 
-def _latent_flop(mixer: LatentAttention, chunks: Sequence[Chunk], batch: float, context: float) -> float:
+def _latent_work(
+    kind: InstanceKind,
+    layer: Layer,
+    mixer: LatentAttention,
+    chunks: Sequence[Chunk],
+    batch: float,
+    context: float,
+) -> _Work:
     read = context if mixer.top_k is None else min(context, batch * mixer.top_k)
     decode = 2 * mixer.heads * (2 * mixer.kv_rank + mixer.rope_dim) * read + _indexer_flop(mixer, context)
-    return decode + sum(_latent_chunk_flop(mixer, chunk) for chunk in chunks)
+    parts = [_latent_chunk_work(kind, layer, mixer, chunk) for chunk in chunks]
+    return _Work(sum(part.narrow for part in parts), decode + sum(part.wide for part in parts))
 
 
-def _mixing_flop(mixer: Mixer, chunks: Sequence[Chunk], batch: float, context: float) -> float:
-    if isinstance(mixer, LatentAttention):
-        return _latent_flop(mixer, chunks, batch, context)
+def _mixing_flop(
+    mixer: Attention | Recurrent, chunks: Sequence[Chunk], batch: float, context: float
+) -> float:
     if isinstance(mixer, Recurrent):
         tokens = batch + sum(chunk.tokens for chunk in chunks)
         return 2 * mixer.state_macs * mixer.state_elements * tokens
@@ -138,18 +160,25 @@ def step_bound(kind: InstanceKind, chunks: Sequence[Chunk], last: int, batch: fl
     model, tp = kind.model, kind.tp
     tokens = batch + sum(chunk.tokens for chunk in chunks)
     rows = batch + last
-    narrow, wide, moved, mixing, cache = 0.0, 0.0, 0.0, 0.0, 0.0
+    narrow, wide, moved, cache = 0.0, 0.0, 0.0, 0.0
+    expanding, mixing = 0.0, 0.0
     for layer in model.layers:
         weights = _token_weights(kind, layer)
         narrow += layer.count * weights.narrow
         wide += layer.count * weights.wide
         moved += layer.count * weights.bytes_moved
         for mixer in layer.mixers:
-            mixing += layer.count * _mixing_flop(mixer, chunks, batch, context)
+            if isinstance(mixer, LatentAttention):
+                own = _latent_work(kind, layer, mixer, chunks, batch, context)
+            else:
+                own = _Work(0.0, _mixing_flop(mixer, chunks, batch, context))
+            expanding += layer.count * own.narrow
+            mixing += layer.count * own.wide
             cache += layer.count * _cache_bytes(kind, mixer, chunks, batch, context)
     head = model.hidden * model.vocab
-    # Router and head stay two bytes wide in 8-bit checkpoints; they and attention run in 16 bits.
-    narrow_flop = 2 * tokens * narrow
+    # Router and head stay two bytes wide in 8-bit checkpoints; they and attention run in 16 bits, while
+    # latents are expanded by a product of weights.
+    narrow_flop = 2 * tokens * narrow + expanding
     wide_flop = 2 * (tokens * wide + rows * head) + mixing
     moved += cache + (head * kind.activation_bytes_each if rows else 0)
     compute = (narrow_flop / kind.product_peak + wide_flop / kind.activation_peak) / tp

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 from ..errors import InputError
 from ..formulas import kv as kv_formulas
 from ..formulas import transfer
 from ..inputs.link import Connector, Link
-from ..inputs.model import Attention, LatentAttention, Mixer, Model, Recurrent
+from ..inputs.model import LatentAttention, Mixer, Model, Recurrent
 from ..memory.kv import kv_bytes
 
 OVERLAPS = ("serial", "layerwise")
-
-
-def wire_replication(model: Model, ranks: int) -> float:
-    """Return how often each KV byte crosses a wire towards ``ranks`` tensor-parallel GPUs.
-
-    A latent (MLA) counts as one KV head: it is stored whole on every rank, and every rank pulls its own copy.
-    """
-    heads = [_shares(mixer) for mixer, _ in model.mixers]
-    return max(float(kv_formulas.kv_replication(count, ranks)) for count in heads)
-
-
-def _shares(mixer: Mixer) -> int:
-    """Parts into which tensor parallelism splits a cache or state; further GPUs repeat them."""
-    if isinstance(mixer, Attention):
-        return mixer.kv_heads
-    return mixer.heads if isinstance(mixer, Recurrent) else 1
 
 
 class HoldsKv(Protocol):
@@ -88,11 +71,6 @@ class Handover:
                 f"decode {self.target.kv_dtype}; pass one --kv-dtype"
             )
 
-    @cached_property
-    def replication(self) -> float:
-        """How often each KV byte crosses the wire: once for each replica that the receiving instance keeps."""
-        return wire_replication(self.target.model, self.target.tp)
-
     @property
     def bandwidth_bytes_per_s(self) -> float:
         """Peak bandwidth of all ports together, one direction."""
@@ -110,25 +88,44 @@ class Handover:
         rule = {"ceil": kv_formulas.blocks_ceil, "floor_plus_one": kv_formulas.blocks_plus_one}
         return float(rule[self.connector.block_rule](tokens, self.connector.block_tokens))
 
+    def _stored(self, tokens: int) -> int:
+        """Tokens that the blocks of ``tokens`` have room for."""
+        return int(self.blocks(tokens) * self.connector.block_tokens)
+
     def payload_bytes(self, tokens: int) -> float:
         """Unique KV bytes of ``tokens``, in whole blocks."""
-        stored = int(self.blocks(tokens) * self.connector.block_tokens)
-        return kv_bytes(self.source.model, stored, self.source.kv_dtype, 1).kv_bytes
+        return kv_bytes(self.source.model, self._stored(tokens), self.source.kv_dtype, 1).kv_bytes
+
+    def replication(self, tokens: int) -> float:
+        """How often each KV byte crosses the wire: the mean over layers.
+
+        Every receiving rank pulls what it keeps: its KV heads, repeated once there are more ranks than heads,
+        its share of recurrent states, and a whole latent (MLA).
+        """
+        end = self.target
+        held = kv_bytes(end.model, self._stored(tokens), end.kv_dtype, end.tp)
+        return end.tp * held.kv_bytes_per_gpu / held.kv_bytes
 
     def wire_bytes(self, tokens: int) -> float:
         """Bytes that cross the wire: the payload times its replication."""
-        return float(transfer.wire_bytes(self.payload_bytes(tokens), self.replication))
+        return float(transfer.wire_bytes(self.payload_bytes(tokens), self.replication(tokens)))
 
     def descriptors(self, tokens: int) -> float:
-        """Separate regions of the copy: blocks x layers x (K and V, or one latent) x ranks."""
+        """Separate regions of the copy: blocks x layers x (K and V, or one latent) x ranks.
+
+        A windowed layer sends the blocks of its window alone, a recurrent one its states, whatever the tokens.
+        """
+        ranks = max(self.source.tp, self.target.tp)
         count = 0.0
         for mixer, layers in self.source.model.mixers:
-            if isinstance(mixer, Attention) and not mixer.own_kv:
-                continue
-            two = isinstance(mixer, Attention) or (isinstance(mixer, LatentAttention) and mixer.indexer)
-            regions = 2.0 if two else 1.0  # K and V, or latent and indexer key
-            ranks = max(self.source.tp, self.target.tp)
-            count += float(transfer.descriptors(self.blocks(tokens), layers, regions * ranks))
+            blocks = self.blocks(tokens)
+            if isinstance(mixer, Recurrent):
+                blocks = 1.0
+            elif mixer.window is not None:
+                blocks = min(
+                    blocks, float(kv_formulas.blocks_ceil(mixer.window, self.connector.block_tokens))
+                )
+            count += float(transfer.descriptors(blocks, layers, _regions(mixer) * ranks))
         return count
 
     def wire_s(self, tokens: int) -> float:
@@ -156,6 +153,15 @@ class Handover:
         if self.overlap == "serial":
             return wire
         return float(transfer.exposed_layerwise(wire, prefill_s, self.source.model.layer_count))
+
+
+def _regions(mixer: Mixer) -> int:
+    """Regions of a block in one layer: K and V, or latent and indexer key; of a state: it and its convolution's."""
+    if isinstance(mixer, Recurrent):
+        return 2 if mixer.conv_elements else 1
+    if isinstance(mixer, LatentAttention):
+        return 2 if mixer.indexer else 1
+    return 2 if mixer.own_kv else 0
 
 
 @dataclass(frozen=True)
@@ -189,7 +195,7 @@ def analyse_transfer(path: Handover, tokens: int, prefill_s: float = 0.0) -> Tra
         blocks=path.blocks(tokens),
         payload_bytes=path.payload_bytes(tokens),
         wire_bytes=path.wire_bytes(tokens),
-        replication=path.replication,
+        replication=path.replication(tokens),
         descriptors=path.descriptors(tokens),
         wire_s=wire,
         bound_s=path.bound_s(tokens),

@@ -102,7 +102,9 @@ class InstanceKind:
 
 
 def default_cache_dtype(model: Model, weight_dtype: str) -> str:
-    """Dtype of the cache where none is asked for: that of what is not quantised."""
+    """Dtype of the cache where none is asked for: the checkpoint's own choice, or that of what is not quantised."""
+    if weight_dtype == model.weight_dtype and model.kv_dtype:
+        return model.kv_dtype
     if weight_dtype == model.weight_dtype and model.wide_dtype:
         return model.wide_dtype
     return cache_dtype(weight_dtype)

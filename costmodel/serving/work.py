@@ -193,6 +193,8 @@ def _experts(build: Builder, ffn: Experts, count: int, tokens: float) -> None:
     kind, hidden = build.kind, build.kind.model.hidden
     width = ffn.width / kind.tp
     build.wide_gemm("router", count, tokens, ffn.experts, hidden)
+    if ffn.shared_gate:
+        build.wide_gemm("shared gate", count, tokens, 1, hidden)
     inner = hidden
     if ffn.latent:
         inner = ffn.latent

@@ -70,7 +70,8 @@ def kv_scheme(quant: Config, field: str) -> str | None:
     if value is None:
         return None
     if isinstance(value, dict) and value.get("type") == "float":
-        value = {8: "FP8", 4: "NVFP4"}.get(value.get("num_bits", 0), value)
+        bits = value.get("num_bits")
+        value = "FP8" if bits == 8 else "NVFP4" if bits == 4 else value
     if isinstance(value, str) and value.upper() in ("FP8", "NVFP4"):
         return value.lower()
     quant.problems.append(

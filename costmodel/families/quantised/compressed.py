@@ -56,13 +56,13 @@ def compressed_tensors(quant: Config, config: Config) -> Quantisation | None:
         fmt = _group_format(inner, quant.data.get("format"))
         entries += [(target, fmt) for target in _targets(inner)]
         quant.problems += inner.problems
-    ignored = Matcher(strings(quant, "ignore"), "dotted", config.model_type)
+    ignored = Matcher(strings(quant, "ignore"), "exact", config.model_type)
     kv_dtype = kv_scheme(quant, "kv_cache_scheme")
     if quant.problems or not entries:
         return None
     named = [entry for entry in entries if entry[0] != "Linear"]
     classes = [fmt for target, fmt in entries if target == "Linear"]
-    first = by_pattern([target for target, _ in named], "dotted", config.model_type)
+    first = by_pattern([target for target, _ in named], "exact", config.model_type)
 
     def rule(index: int, module: str) -> WeightFormat | None:
         if ignored(index, module):
@@ -166,7 +166,7 @@ def _scheme(weights: Config, stored: str, inputs: tuple[str, object] | None, sta
         return MXFP4_LINEAR
     if stored == "mxfp8-quantized":
         return WeightFormat("fp8", 8, (1, 32), scale_bytes=1)
-    kind, bits = str(weights.data.get("type", "int")), int(str(weights.data["num_bits"]))
+    kind, bits = weights.data.get("type", "int"), 4 if weights.data["num_bits"] == 4 else 8
     label = "fp8" if kind == "float" else f"int{bits}"
     block = _block(weights)
     scalars = 1 if static and inputs else 0

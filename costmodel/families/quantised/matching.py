@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 from typing import Literal
 
-#: How an entry without ``re:`` names modules: "dotted" names one or all inside it, "components" also in the
-#: middle of a name, "glob" is that with wildcards, "substring" any part of a name.
-Style = Literal["dotted", "components", "glob", "substring"]
+#: How an entry without ``re:`` names modules: "exact" by the whole name, "dotted" also all inside it or by the
+#: end of a name, "components" anywhere between dots, "glob" is that with wildcards, "substring" any part.
+Style = Literal["exact", "dotted", "components", "glob", "substring"]
 
 #: Parts that checkpoints of a family call otherwise than the blocks of this package.
 PARTS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -25,7 +25,13 @@ PARTS: dict[str, tuple[tuple[str, str], ...]] = {
     "phimoe": (("mlp.", "block_sparse_moe."),),
 }
 
-PREFIXES = ("model", "language_model.model", "model.language_model", "backbone")
+PREFIXES = (
+    "model.layers",
+    "language_model.model.layers",
+    "model.language_model.layers",
+    "backbone.layers",
+    "layers",
+)
 _IN_LAYER = re.compile(
     r"(?:(?:model|language_model|text_model|backbone|transformer|decoder|thinker)\.)*(?:layers|h)\.(\d+)(?:\.(.*))?"
 )
@@ -96,7 +102,7 @@ class Matcher:
     def _named(self, index: int, rests: frozenset[str], names: tuple[str, ...]) -> bool:
         if any(_inside(name, rest, self._style) for rest in rests for name in names):
             return True
-        full = [f"{prefix}.layers.{index}.{name}" for prefix in PREFIXES for name in names]
+        full = [f"{prefix}.{index}.{name}" for prefix in PREFIXES for name in names]
         plain = [name for name in full if not _is_fused(name)]
         return any(
             pattern.match(name) for pattern, fused in self._patterns for name in (full if fused else plain)
@@ -118,9 +124,9 @@ def _is_fused(name: str) -> bool:
 
 def _inside(name: str, rest: str, style: Style) -> bool:
     """Whether an entry that goes on with ``rest`` behind the number of a layer names a module of it."""
-    if not rest or name == rest:
-        return True
-    if style == "glob" and not rest.isidentifier() and fnmatchcase(name, rest):
+    if style == "exact" or name == rest:
+        return name == rest
+    if not rest or (style == "glob" and fnmatchcase(name, rest)):
         return True
     return name.startswith(rest if style == "substring" else rest + ".")
 
@@ -128,6 +134,8 @@ def _inside(name: str, rest: str, style: Style) -> bool:
 def _pattern(entry: str, style: Style) -> str:
     """Return the expression that full names of modules match from their start."""
     name = re.escape(entry)
+    if style == "exact":
+        return f"(?:{name}$)"
     if style == "substring":
         return f"(?:.*{name})"
     if style == "dotted":

@@ -12,6 +12,7 @@ from ...inputs.formats import WeightFormat
 from ..config import Config, shown
 from .base import (
     MXFP4,
+    MXFP4_LINEAR,
     WIDENED,
     Quantisation,
     block_sides,
@@ -44,7 +45,7 @@ def fp8(quant: Config, config: Config) -> Quantisation | None:
     def rule(index: int, module: str) -> WeightFormat | None:
         if ignored(index, module):
             return None
-        return MXFP4 if ".experts." in module else each
+        return MXFP4_LINEAR if ".experts." in module else each
 
     return Quantisation("mxfp4", rule)
 
