@@ -50,6 +50,7 @@ WRAPPED = {
     "kimi_k25": "deepseek_v3",
     "kimi_vl": "deepseek_v3",
     "llama4": "llama4_text",
+    "llava_next": "llama",
     "mistral3": "mistral",
     "qwen2_5_vl": "qwen2_5_vl_text",
     "qwen3_vl": "qwen3_vl_text",
@@ -90,7 +91,7 @@ def count(data: Fields) -> Count | None:
     body = family(d)
     vocab = get(d, "vocab_size", 262_208 if d["model_type"] == "gemma3_text" else REQUIRED)
     tables = 1 if d.get("tie_word_embeddings", body.tied) else 2
-    cached = [round(BF16 * width) for width in body.cached]
+    cached = [int(BF16 * width) for width in body.cached]
     growing = sum(bytes_ for bytes_, window in zip(cached, body.windows) if window is None)
     return Count(body.parameters + tables * vocab * get(d, "hidden_size"), growing, sum(cached))
 
@@ -225,7 +226,7 @@ def deepseek(d: Fields) -> Body:
     cached: float = get(d, "kv_lora_rank") + get(d, "qk_rope_head_dim")
     if kind == "deepseek_v32":
         total += layers * indexer(d)
-        cached += (get(d, "index_head_dim") + 4 * -(-get(d, "index_head_dim") // 128)) / BF16
+        cached += get(d, "index_head_dim") * (1 + 4 / 128) / BF16
     return Body(total, [cached] * layers, [None] * layers)
 
 
@@ -249,7 +250,7 @@ def glm_moe_dsa(d: Fields) -> Body:
     total = layers * (mla(d) + 2 * h) + h + sum(own) * indexer(d)
     total += sparse * deepseek_mixture(d, router_bias=True) + (layers - sparse) * swiglu(d)
     latent = get(d, "kv_lora_rank") + get(d, "qk_rope_head_dim")
-    key = (get(d, "index_head_dim") + 4 * -(-get(d, "index_head_dim") // 128)) / BF16
+    key = get(d, "index_head_dim") * (1 + 4 / 128) / BF16
     return Body(total, [latent + has * key for has in own], [None] * layers)
 
 
@@ -335,7 +336,7 @@ def get_positions(d: Fields) -> int:
 
 def jamba(d: Fields) -> Body:
     sizes, layers = heads_of(d, 8, None), get(d, "num_hidden_layers")
-    h, di, n, k = sizes[0], d.get("mamba_expand", 2) * sizes[0], d.get("mamba_d_state", 16), 0
+    h, di, n = sizes[0], d.get("mamba_expand", 2) * sizes[0], d.get("mamba_d_state", 16)
     k, rank = d.get("mamba_d_conv", 4), d.get("mamba_dt_rank", "auto")
     rank = -(-h // 16) if rank == "auto" else rank
     conv = di * k + d.get("mamba_conv_bias", True) * di

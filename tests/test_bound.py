@@ -7,21 +7,26 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from costmodel.families import read_model
+from costmodel.inputs.formats import WeightFormat
 from costmodel.inputs.hardware import Gpu, gpu_names, load_gpu
 from costmodel.inputs.model import (
     Attention,
     Dense,
     Experts,
     FeedForward,
+    Indexer,
     LatentAttention,
     Layer,
     Mixer,
     Model,
+    Recurrent,
 )
+from costmodel.inputs.tensor import Tensor, vector
+from costmodel.inputs.weights import layer_tensors
 from costmodel.memory.parallelism import Parallelism, allowed_tp
 from costmodel.serving.bound import step_bound
 from costmodel.serving.instance import InstanceKind, make_instance
@@ -147,54 +152,137 @@ def test_tensor_parallel_bound_is_shared_evenly() -> None:
 
 # Random models, instances and steps.
 
+DTYPES = ["bf16", "fp16"]
+DIMS = st.sampled_from([32, 64, 128, 256])
+WIDTHS = st.integers(1, 256).map(lambda n: 64 * n)
+HEADS = st.sampled_from([1, 8, 16, 128])
+
+
+@st.composite
+def attentions(draw: st.DrawFn) -> Attention:
+    kv_heads, group = draw(st.sampled_from([1, 2, 4, 8, 16])), draw(st.sampled_from([1, 2, 4, 7, 16, 128]))
+    window = draw(st.none() | st.sampled_from([1, 100, 4096]))
+    values = draw(st.none() | DIMS)
+    own = draw(st.booleans())
+    return Attention(
+        kv_heads * group,
+        kv_heads,
+        draw(DIMS),
+        window,
+        chunked=window is not None and draw(st.booleans()),
+        v_dim=values,
+        qkv_bias=draw(st.booleans()),
+        output_gate=draw(st.booleans()),
+        own_kv=own,
+        value_from_key=own and values is None and draw(st.booleans()),
+    )
+
+
+LATENTS = st.builds(
+    LatentAttention,
+    heads=HEADS,
+    q_rank=st.none() | st.sampled_from([64, 1536]),
+    kv_rank=st.sampled_from([64, 512, 2048]),
+    nope_dim=DIMS,
+    rope_dim=st.sampled_from([16, 64]),
+    v_dim=DIMS,
+    indexer=st.none() | st.builds(Indexer, st.sampled_from([4, 64]), st.sampled_from([32, 128])),
+    top_k=st.none() | st.sampled_from([1, 100, 2048]),
+)
+
+
+@st.composite
+def recurrents(draw: st.DrawFn) -> Recurrent:
+    """A mixer of random products, split by heads, by groups of heads, or not at all."""
+    heads = draw(HEADS)
+    groups = draw(st.sampled_from([each for each in (1, 8, heads) if heads % each == 0]))
+    tensors = []
+    for index in range(draw(st.integers(1, 4))):
+        parts, axis = draw(st.sampled_from([1, heads, groups])), draw(st.sampled_from([0, 1]))
+        sides = [parts * draw(st.integers(1, 64)), draw(st.integers(1, 4096))]
+        rows, cols = reversed(sides) if axis else sides
+        tensors.append(Tensor(f"mixer.{index}", rows, cols, parts=parts, axis=axis))
+    return Recurrent(
+        "random",
+        heads,
+        draw(st.sampled_from([1, 16, 128])),
+        draw(st.sampled_from([1, 64, 128])),
+        heads * draw(st.integers(0, 64)),
+        draw(st.integers(1, 5)),
+        draw(st.sampled_from([2, 3])),
+        (*tensors, vector("mixer.bias", heads)),
+        draw(st.sampled_from([None, "fp32"])),
+        groups,
+        draw(st.booleans()),
+    )
+
 
 def mixers() -> st.SearchStrategy[Mixer]:
-    dims = st.sampled_from([32, 64, 128, 256])
-    heads = st.tuples(st.sampled_from([1, 2, 4, 8, 16]), st.sampled_from([1, 2, 4, 7, 16, 128]))
-    windows = st.none() | st.sampled_from([1, 100, 4096])
-    grouped = st.builds(lambda h, dim, w: Attention(h[0] * h[1], h[0], dim, w), heads, dims, windows)
-    latent = st.builds(
-        LatentAttention,
-        heads=st.sampled_from([1, 8, 16, 128]),
-        q_rank=st.none() | st.sampled_from([64, 1536]),
-        kv_rank=st.sampled_from([64, 512]),
-        nope_dim=dims,
-        rope_dim=st.sampled_from([16, 64]),
-        v_dim=dims,
-    )
-    return grouped | latent
+    return attentions() | LATENTS | recurrents()
 
 
 def blocks() -> st.SearchStrategy[FeedForward]:
-    widths = st.integers(1, 256).map(lambda n: 64 * n)
-    dense = st.builds(Dense, widths, st.sampled_from([2, 3]))
+    dense = st.builds(Dense, WIDTHS, st.sampled_from([2, 3]), st.booleans(), st.sampled_from(["mlp", "ffn"]))
     shape = st.sampled_from([(8, 1), (8, 2), (16, 16), (64, 6), (128, 8), (256, 8)])
     routed = st.builds(
-        lambda shape, width, shared: Experts(shape[0], shape[1], width, shared),
+        lambda shape, width, shared, gate, matrices, latent: Experts(
+            *shape, width, shared, shared_gate=gate and shared > 0, matrices=matrices, latent=latent
+        ),
         shape,
-        widths.map(lambda n: n // 4),
-        st.just(0) | widths,
+        WIDTHS.map(lambda n: n // 4),
+        st.just(0) | WIDTHS,
+        st.booleans(),
+        st.sampled_from([2, 3]),
+        st.none() | st.sampled_from([64, 1024]),
     )
     return dense | routed
 
 
-def layers() -> st.SearchStrategy[Layer]:
-    pair = st.tuples(mixers(), blocks())
-    return st.builds(Layer, st.integers(1, 40), pair, st.just(0))
+FORMATS = {
+    "fp8": WeightFormat("fp8", 8, (128, 128), scale_bytes=4, product_dtype="fp8"),
+    "int8": WeightFormat("int8", 8, (1, 0), scale_bytes=2, product_dtype="int8"),
+    "int4": WeightFormat("int4", 4, (1, 128), scale_bytes=2, zero_bits=4),
+    "mxfp4": WeightFormat("mxfp4", 4, (1, 32), scale_bytes=1),
+    "nvfp4": WeightFormat("nvfp4", 4, (1, 16), scale_bytes=1, scalars=2),
+}
 
 
-models = st.builds(
-    Model,
-    name=st.just("random"),
-    model_type=st.just("random"),
-    hidden=st.integers(1, 64).map(lambda n: 128 * n),
-    vocab=st.integers(100, 200_000),
-    layers=st.lists(layers(), min_size=1, max_size=2).map(tuple),
-    tied_embeddings=st.booleans(),
-    weight_dtype=st.just("bf16"),
-    max_context=st.none(),
-    source=st.just("random"),
-)
+def together(tensor: Tensor) -> str:
+    """What an engine multiplies at once has one format: fused products, and the matrices of experts."""
+    return tensor.module.rsplit(".", 1)[0] if ".experts." in tensor.module else tensor.packed or tensor.module
+
+
+@st.composite
+def layers(draw: st.DrawFn, stored: str) -> Layer:
+    """Some blocks, of which the checkpoint stores some modules in a format of their own."""
+    chosen = tuple(draw(st.lists(mixers() | blocks(), min_size=1, max_size=3)))
+    if stored not in FORMATS:
+        return Layer(draw(st.integers(1, 40)), chosen, 0)
+    tensors = layer_tensors(Layer(1, chosen, 0), 128)
+    groups = sorted({together(tensor) for tensor in tensors if tensor.kind == "matrix"})
+    wide = draw(st.sets(st.sampled_from(groups)))
+    formats = {
+        tensor.module: FORMATS[stored]
+        for tensor in tensors
+        if tensor.kind == "matrix" and together(tensor) not in wide
+    }
+    return Layer(draw(st.integers(1, 40)), chosen, 0, tuple(formats.items()))
+
+
+@st.composite
+def models(draw: st.DrawFn, stored: str) -> Model:
+    return Model(
+        name="random",
+        model_type="random",
+        hidden=128 * draw(st.integers(1, 64)),
+        vocab=draw(st.integers(100, 200_000)),
+        layers=tuple(draw(st.lists(layers(stored), min_size=1, max_size=2))),
+        tied_embeddings=draw(st.booleans()),
+        weight_dtype=stored,
+        wide_dtype="bf16",
+        max_context=None,
+        source="random",
+    )
 
 
 @dataclass(frozen=True)
@@ -217,10 +305,16 @@ def steps(draw: st.DrawFn) -> Drawn:
     return Drawn(tuple(chunks), draw(st.integers(0, len(chunks))), batch, context)
 
 
+BOARDS = [name for name in gpu_names() if gpu(name).efficiency is not None]
+
+
 @st.composite
 def instances(draw: st.DrawFn) -> InstanceKind:
-    model, board = draw(models), gpu(draw(st.sampled_from(gpu_names())))
-    dtypes = ["bf16", "fp16", "fp8", "int8"] if "peak_fp8" in board.values else ["bf16", "fp16"]
+    board = gpu(draw(st.sampled_from(BOARDS)))
+    wide = [*DTYPES, "int4", "mxfp4", "nvfp4"]
+    narrow = ["fp8", "int8"] if "peak_fp8" in board.values else []
+    model = draw(models(draw(st.sampled_from([*wide, *narrow]))))
+    dtypes = [None] if model.quantised else [*DTYPES, *narrow]
     degrees = {1, 2, 4, 8} if "nvlink_bandwidth" in board.values else {1}
     tp = draw(st.sampled_from(sorted(degrees & set(allowed_tp(model)))))
     kv_dtype = draw(st.sampled_from(["bf16", "fp8", "int8", "fp32"]))
@@ -261,9 +355,13 @@ def test_no_estimate_is_below_its_bound(kind: InstanceKind, step: Drawn) -> None
 @settings(max_examples=150, derandomize=True, deadline=None)
 @given(instances(), steps(), st.integers(1, 500))
 def test_more_tokens_never_take_less_work(kind: InstanceKind, step: Drawn, more: int) -> None:
+    # in attention chunks the last tokens of one see more than the first of the next
+    assume(not any(isinstance(mixer, Attention) and mixer.chunked for mixer, _ in kind.model.mixers))
+
     def flop(chunks: tuple[Chunk, ...], batch: int, context: float) -> tuple[float, float]:
         found = analyse_step(kind, chunks, last=step.last, batch=batch, context=context)
-        return sum(operator.flop for operator in found.operators), found.flop
+        bound = step_bound(kind, chunks, step.last, batch, context)
+        return sum(operator.flop for operator in found.operators), bound.compute_s
 
     base = flop(step.chunks, step.batch, step.context)
     others = [flop(step.chunks, step.batch + more, step.context + more)]

@@ -8,32 +8,43 @@ import click
 
 from .engine import MAX_MODEL_LEN, engine_options, layers_of_stages, layout_options, take_engine, together
 from .options import (
+    GPU,
     MOST_REQUESTS,
     Quantity,
     Whole,
     answers,
     dtype_option,
-    hardware_option,
     kv_dtype_option,
     model_argument,
     option,
-    tokens_option,
     tp_option,
 )
 
 
 @click.command("kv")
 @model_argument()
-@tokens_option("--tokens", "Tokens of the sequence.", required=True)
+@option(
+    "--tokens", "--context", "tokens", type=Quantity("token"), required=True, help="Tokens of the sequence."
+)
 @tp_option()
 @together(*layout_options())
 @dtype_option()
 @kv_dtype_option()
-@hardware_option()
+@option(
+    "--hardware",
+    type=GPU,
+    multiple=True,
+    help="GPU: a packaged name (costmodel show hardware) or a TOML file; repeat it for unlike pipeline stages.",
+)
 @together(*engine_options())
 @MAX_MODEL_LEN
 @option("--block-size", type=Whole(10**6), help="Tokens of a KV block; default: the engine's.")
-@option("--kv-pool", type=Quantity("byte"), help="KV pool of a GPU, such as 6.51GiB, instead of sizing it.")
+@option(
+    "--kv-pool",
+    type=Quantity("byte"),
+    multiple=True,
+    help="KV pool of a GPU, such as 6.51GiB, instead of sizing it; repeat it for unlike stages.",
+)
 @option("--users", type=Whole(MOST_REQUESTS), help="Sequences held at once: asks for the fewest GPUs.")
 @answers("kv", explain=True, fit_asked=True)
 def command(**options: Any) -> object:
@@ -51,4 +62,5 @@ def command(**options: Any) -> object:
 
     engine = take_engine(options, block_tokens=options.pop("block_size"), pool_bytes=options.pop("kv_pool"))
     split = layers_of_stages(options.pop("pp_layers"))
-    return ask_kv(**options, engine=engine, pp_layers=split)
+    boards = options.pop("hardware") or None
+    return ask_kv(**options, hardware=boards, engine=engine, pp_layers=split)

@@ -89,6 +89,8 @@ def language_model(data: Mapping[str, object], where: str) -> tuple[dict[str, ob
         )
     fields, path = nested_fields(data, where)
     stated = fields.get("model_type")
+    if path and stated is not None and not isinstance(stated, str):
+        raise InputError(f"{path}.model_type is {shown(stated)}; expected a family", where=where)
     if not path or not isinstance(stated, str) or stated == wrapper:
         fields["model_type"] = WRAPPERS[wrapper]
     if not fields["model_type"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ..errors import DoesNotFitError, InputError
 from ..inputs.hardware import Gpu
@@ -17,6 +18,7 @@ from .settings import EngineSettings, Resolved, resolve
 from .stages import pipeline_stages
 
 MOST_TOKENS = 10**9
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Fit:
     """What an instance holds. ``worst`` is the stage that limits it.
 
     ``blocks`` and ``tokens`` are the engine's own figures (None: it reports none); ``concurrency`` is how
-    many sequences of ``max_model_len`` tokens fit, ``longest`` the longest single sequence.
+    many sequences of ``max_model_len`` tokens fit, ``longest`` the longest single sequence. With several
+    attention groups they are those of one group, as each logs its own.
     """
 
     model: Model
@@ -50,13 +53,13 @@ class Fit:
     longest: int
 
     def sequences(self, tokens: int) -> int:
-        """Sequences of ``tokens`` tokens that the pool holds at once, whatever the batch limit."""
-        return int(sequences_of(self.worst, tokens, self))
+        """Sequences of ``tokens`` tokens that all groups hold at once, whatever the batch limit."""
+        return int(_sequences(self.worst, tokens)) * self.layout.dp_attention
 
 
 def fit(
     model: Model,
-    gpu: Gpu | None,
+    gpu: Gpu | Sequence[Gpu] | None,
     layout: Parallelism,
     *,
     kv_dtype: str,
@@ -67,34 +70,49 @@ def fit(
 ) -> Fit:
     """Return what fits on the GPUs of ``layout``; without a ``gpu``, in the pool that the settings state.
 
+    Several GPUs stand for one pipeline stage each; the first of them decides the engine's defaults.
+
     Raises DoesNotFitError, with the bytes missing, where a stage has nothing left for KV; InputError for a
     layout that does not divide the model, an unknown dtype, engine or version.
     """
     check_tp(model, layout.tp, layout)
     check_cache(model, kv_dtype)
-    setting = resolve(settings or EngineSettings(), gpu, layout.gpus)
+    gpus = () if gpu is None else (gpu,) if isinstance(gpu, Gpu) else tuple(gpu)
+    setting = resolve(settings or EngineSettings(), gpus[0] if gpus else None, layout.gpus)
     stages = pipeline_stages(model, layout.pp, split)
-    given = setting.asked.pool_bytes
-    if given is not None:
-        pools = [given_pool(stage, given) for stage in stages]
-    elif gpu is None:
+    if setting.asked.pools:
+        given = _one_each("--kv-pool", setting.asked.pools, layout)
+        pools = [given_pool(stage, size) for stage, size in zip(stages, given)]
+    elif not gpus:
         raise InputError("what fits depends on the GPU: pass --hardware, or the pool with --kv-pool")
     else:
         storage = storage_of(model, dtype)
-        pools = [stage_pool(stage, storage, layout, gpu, setting) for stage in stages]
-        _check_room(model, gpu, layout, setting, pools)
+        boards = _one_each("--hardware", gpus, layout)
+        pools = [stage_pool(stage, storage, layout, board, setting) for stage, board in zip(stages, boards)]
+        _check_room(model, boards, layout, setting, pools)
     fits = [_stage_fit(model, pool, kv_dtype, layout, setting) for pool in pools]
     worst = min(fits, key=lambda each: each.units)
     return _answer(model, layout, kv_dtype, setting, fits, worst, max_model_len)
 
 
+def _one_each(option: str, given: Sequence[T], layout: Parallelism) -> tuple[T, ...]:
+    """Return one for each stage: the same for all, or as many as there are stages."""
+    if len(given) == 1:
+        return tuple(given) * layout.pp
+    if len(given) != layout.pp:
+        raise InputError(
+            f"{option} was given {len(given)} times; expected once, or once for each of {layout.pp} stages"
+        )
+    return tuple(given)
+
+
 def _check_room(
-    model: Model, gpu: Gpu, layout: Parallelism, setting: Resolved, pools: Sequence[Pool]
+    model: Model, gpus: Sequence[Gpu], layout: Parallelism, setting: Resolved, pools: Sequence[Pool]
 ) -> None:
     least = min(pools, key=lambda pool: pool.pool_bytes)
     if least.pool_bytes > 0:
         return
-    held = least.weights.total_bytes
+    held, gpu = least.weights.total_bytes, gpus[least.stage.index]
     where = f" (stage {least.stage.index + 1} of {layout.pp})" if layout.pp > 1 else ""
     raise DoesNotFitError(
         f"{model.name} does not fit on {gpu.name} {layout.label()}{where}: {held / GIB:.2f} GiB of weights a "
@@ -160,13 +178,13 @@ def _answer(
     worst: StageFit,
     max_model_len: int,
 ) -> Fit:
-    groups, plan = layout.dp_attention, worst.plan
+    plan = worst.plan
     if plan is None:
         tokens = worst.units
         blocks = None if setting.block_tokens == 1 else tokens // setting.block_tokens
         return Fit(
             model, layout, kv_dtype, setting, tuple(fits), worst, max_model_len, blocks,
-            setting.block_tokens, tokens * groups, tokens * groups / max_model_len, min(tokens, MOST_TOKENS),
+            setting.block_tokens, tokens, tokens / max_model_len, min(tokens, MOST_TOKENS),
         )  # fmt: skip
     if worst.units < 1:
         raise DoesNotFitError(
@@ -201,8 +219,8 @@ def _longest(plan: Plan, blocks: int) -> int:
     return low
 
 
-def sequences_of(stage: StageFit, tokens: int, whole: Fit) -> float:
-    """Sequences of ``tokens`` tokens that a stage holds."""
+def _sequences(stage: StageFit, tokens: int) -> float:
+    """Sequences of ``tokens`` tokens that a stage holds in one attention group."""
     if stage.plan is not None:
         return stage.plan.concurrency(stage.units, tokens)
-    return stage.units * whole.layout.dp_attention / tokens
+    return stage.units / tokens

@@ -17,7 +17,7 @@ class EngineSettings:
 
     ``memory_share`` is --gpu-memory-utilization (vLLM), --mem-fraction-static (SGLang) or
     free_gpu_memory_fraction (TensorRT-LLM). Bytes replace what the engine's data would say: of the peak of
-    activations, of memory outside torch, of the pool itself.
+    activations, of memory outside torch, of the pools (one for all stages, or one each).
     """
 
     engine: str = "vllm"
@@ -28,12 +28,18 @@ class EngineSettings:
     block_tokens: int | None = None
     activation_bytes: float | None = None
     non_torch_bytes: float | None = None
-    pool_bytes: float | None = None
+    pool_bytes: float | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         share = self.memory_share
         if share is not None and not 0 < share <= 1:
             raise InputError(f"memory share {share!r}: expected a share of the memory above 0 and at most 1")
+
+    @property
+    def pools(self) -> tuple[float, ...]:
+        """The pools given: none, one for all stages, or one each."""
+        given = self.pool_bytes
+        return given if isinstance(given, tuple) else () if given is None else (given,)
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,8 @@ def resolve(settings: EngineSettings, gpu: Gpu | None, gpus: int) -> Resolved:
     defaults = []
     if share is None:
         share = _default_share(engine, values, batch, gpu, gpus) if gpu else 1.0
-        defaults.append(f"{_share_name(engine)} {share:g}")
+        if gpu:
+            defaults.append(f"{_share_name(engine)} {share:g}")
     seqs, tokens = _batch(settings, batch, defaults)
     return Resolved(
         engine=engine,

@@ -9,6 +9,7 @@ from ..answer import About
 from ..inputs.hardware import Gpu
 from ..inputs.model import LatentAttention, Model
 from ..memory.capacity import Fit, fit
+from ..memory.engine import load_engine, parse_version
 from ..memory.fewest import Layouts, layouts_for
 from ..memory.logs import log_lines
 from ..memory.parallelism import Parallelism
@@ -76,17 +77,28 @@ class Capacity:
     log_lines: tuple[str, ...]
 
 
-def used_dtype(model: Model, kv_dtype: str, engine: EngineSettings, *, asked: str | None) -> str:
-    """Return the layout of the cache that an engine makes of a dtype: vLLM's fp8 of sparse latents is wider."""
+def used_dtype(
+    model: Model, kv_dtype: str, engine: EngineSettings, *, asked: str | None, gpu: Gpu | None = None
+) -> str:
+    """Return the layout of the cache that an engine makes of a dtype.
+
+    In fp8 the latents of sparse attention (DSA) keep their rotary key wide and have scales: ``fp8_ds_mla``,
+    in vLLM and SGLang; not on Blackwell since vLLM 0.18.1. vLLM 0.11 took that layout unless told otherwise.
+    Sources: vLLM wheels 0.11.0 to 0.33.0, flashmla_sparse.py and config.py; SGLang 0.5.9, pull request 11309.
+    """
     sparse = any(isinstance(mixer, LatentAttention) and mixer.top_k is not None for mixer, _ in model.mixers)
-    if engine.engine == "vllm" and sparse and asked == "fp8":
+    if not sparse or engine.engine not in ("vllm", "sglang"):
+        return kv_dtype
+    version = parse_version(engine.version or load_engine(engine.engine).default_version)
+    if engine.engine == "vllm" and version < (0, 12) and asked in (None, "auto", "fp8"):
         return "fp8_ds_mla"
-    return kv_dtype
+    plain = engine.engine == "vllm" and version >= (0, 18, 1) and gpu and gpu.generation == "Blackwell"
+    return "fp8_ds_mla" if asked == "fp8" and not plain else kv_dtype
 
 
 def capacity_of(
     model: Model,
-    gpu: Gpu | None,
+    gpus: Sequence[Gpu],
     layout: Parallelism,
     tokens: int,
     max_model_len: int,
@@ -99,7 +111,7 @@ def capacity_of(
     """Return what fits and what the figures rest on. Raises DoesNotFitError with the bytes missing."""
     held = fit(
         model,
-        gpu,
+        gpus or None,
         layout,
         kv_dtype=kv_dtype,
         dtype=dtype,
@@ -107,7 +119,7 @@ def capacity_of(
         settings=engine,
         split=split,
     )
-    return _capacity(held, gpu, tokens), _about(held, gpu, tokens)
+    return _capacity(held, gpus, tokens), _about(held, gpus, tokens)
 
 
 def fewest_of(
@@ -128,9 +140,10 @@ def fewest_of(
     return found, About(said, warnings=() if found else ("no layout tried holds one such sequence",))
 
 
-def _capacity(held: Fit, gpu: Gpu | None, tokens: int) -> Capacity:
+def _capacity(held: Fit, gpus: Sequence[Gpu], tokens: int) -> Capacity:
     setting, pool, plan = held.setting, held.worst.pool, held.worst.plan
-    known = gpu is not None and setting.asked.pool_bytes is None
+    gpu = gpus[pool.stage.index % len(gpus)] if gpus else None
+    known = gpu is not None and not setting.asked.pools
     parts = known and setting.engine.budget != "static_pool"
     reserved = plan.sequence_blocks(tokens) * plan.block_bytes if plan else None
     return Capacity(
@@ -193,20 +206,22 @@ def _stage(held: Fit, place: int, known: bool, parts: bool) -> StageCapacity:
     )
 
 
-def _about(held: Fit, gpu: Gpu | None, tokens: int) -> About:
+def _about(held: Fit, gpus: Sequence[Gpu], tokens: int) -> About:
     setting, pool = held.setting, held.worst.pool
     said = [f"{setting.engine.title} {setting.version_text} on {held.layout.label()}"]
     if setting.defaults:
         said.append("its defaults: " + ", ".join(setting.defaults))
     if held.max_model_len == tokens:
         said.append(f"max_model_len = the {tokens:,} tokens asked")
-    if gpu and gpu.memory_kind == "nominal":
-        said.append(f"{gpu.name}: nominal memory, of which an engine sees 1 to 8 % less")
-    sources = [*setting.sources, *pool.overheads.sources]
-    if gpu:
+    if held.layout.dp_attention > 1:
+        said.append("blocks, tokens and max_concurrency are those of one attention group, as it logs them")
+    sources = []
+    for gpu in dict.fromkeys(gpus):
         key = "memory_visible" if gpu.memory_kind == "visible" else "memory"
-        value = gpu.values[key]
-        sources.insert(0, f"{gpu.name} {key}, {value.text}: {value.source}")
+        sources.append(f"{gpu.name} {key}, {gpu.values[key].text}: {gpu.values[key].source}")
+        if gpu.memory_kind == "nominal":
+            said.append(f"{gpu.name}: nominal memory, of which an engine sees 1 to 8 % less")
+    sources += [*setting.sources, *pool.overheads.sources]
     left_out = ("other processes on the GPU", "speculative decoding, LoRA and prefix-cache copies of states")
     return About(tuple(said), tuple(dict.fromkeys(sources)), left_out, _warnings(held, tokens))
 

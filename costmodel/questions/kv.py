@@ -84,15 +84,16 @@ def ask_kv(
     pp_layers: Sequence[int] | None = None,
     dtype: str | None = None,
     kv_dtype: str | None = None,
-    hardware: Gpu | str | Path | None = None,
+    hardware: Gpu | str | Path | Sequence[Gpu | str | Path] | None = None,
     engine: EngineSettings | None = None,
     max_model_len: int | None = None,
     users: int | None = None,
 ) -> KvAnswer:
     """Return the KV bytes of a sequence of ``tokens`` tokens; with ``hardware``, how many of them fit.
 
-    ``engine`` (default: vLLM) says whose rules and overheads size the pool; with its ``pool_bytes`` no
-    hardware is needed. ``max_model_len`` (default: ``tokens``) is the length its log counts sequences by.
+    Several GPUs are those of one pipeline stage each. ``engine`` (default: vLLM) says whose rules and
+    overheads size the pool; with its ``pool_bytes`` no hardware is needed. ``max_model_len`` (default:
+    ``tokens``) is the length its log counts sequences by.
     ``users`` asks for the fewest GPUs that hold so many sequences of ``tokens`` at once.
 
     Raises InputError for bad input, NoAnswerError (with the bytes missing) where the weights do not fit.
@@ -101,8 +102,9 @@ def ask_kv(
     check_whole("--tokens", tokens)
     layout = Parallelism(tp, pp, ep, dp_attention)
     setting = engine or EngineSettings()
-    gpu = None if hardware is None else as_gpu(hardware)
-    stored = used_dtype(found, kv_dtype_of(found, kv_dtype, dtype), setting, asked=kv_dtype)
+    gpus = _boards(hardware)
+    gpu = gpus[0] if gpus else None
+    stored = used_dtype(found, kv_dtype_of(found, kv_dtype, dtype), setting, asked=kv_dtype, gpu=gpu)
     check_cache(found, stored)
     size = kv_bytes(found, tokens, stored, tp, layout=layout)
     stages = _stages(found, tokens, stored, layout, pp_layers)
@@ -114,11 +116,11 @@ def ask_kv(
         if gpu is None:
             raise InputError("--users asks for the fewest GPUs: pass --hardware")
         fewest, about = fewest_of(found, gpu, users, tokens, stored, dtype, setting)
-    elif gpu is not None or setting.pool_bytes is not None:
+    elif gpus or setting.pools:
         length = tokens if max_model_len is None else max_model_len
         check_whole("--max-model-len", length)
         capacity, about = capacity_of(
-            found, gpu, layout, tokens, length, stored, dtype, setting, split=pp_layers
+            found, gpus, layout, tokens, length, stored, dtype, setting, split=pp_layers
         )
     expanded = _expanded(found)
     return KvAnswer(
@@ -153,6 +155,15 @@ def ask_kv(
             warnings=(*context_warnings(found, tokens), *about.warnings),
         ),
     )
+
+
+def _boards(hardware: Gpu | str | Path | Sequence[Gpu | str | Path] | None) -> tuple[Gpu, ...]:
+    """Return the GPUs: one for all stages, or one each."""
+    if hardware is None:
+        return ()
+    if isinstance(hardware, Gpu | str | Path):
+        return (as_gpu(hardware),)
+    return tuple(as_gpu(each) for each in hardware)
 
 
 def _why_none(users: int | None) -> str:

@@ -81,7 +81,7 @@ def _compared(row: MemoryRow, line: Mapping[str, str]) -> MemoryRow:
         max_num_seqs=_optional(line, "max_num_seqs", int),
         max_num_batched_tokens=_optional(line, "max_num_batched_tokens", int),
     )
-    stored = used_dtype(model, kv_dtype_of(model, kv_dtype, dtype), settings, asked=kv_dtype)
+    stored = used_dtype(model, kv_dtype_of(model, kv_dtype, dtype), settings, asked=kv_dtype, gpu=gpu)
     length = _optional(line, "max_model_len", int) or model.max_context or 8192
     held = fit(model, gpu, layout, kv_dtype=stored, dtype=dtype, max_model_len=length, settings=settings)
     predicted = _predicted(held, logged)

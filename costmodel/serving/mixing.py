@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from ..formulas import chunking, kv, work
-from ..inputs.model import Attention, LatentAttention, Mixer, Recurrent
+from ..inputs.formats import WeightFormat
+from ..inputs.model import Attention, LatentAttention, Layer, Mixer, Recurrent
 from ..memory.kv import cached_bytes_each, state_bytes_per_gpu, state_dtype_bytes
 from ..ops import ceil
 from .instance import InstanceKind
 from .work import SCAN_CHUNK, Builder, Chunk, Load, local_kv_heads, tile_rows
+
+#: The projection that expands latents to keys and values.
+KV_B = "self_attn.kv_b_proj"
 
 
 def chunk_loads(kind: InstanceKind, chunk: Chunk) -> list[Load]:
@@ -76,10 +80,11 @@ def _latent_chunk(kind: InstanceKind, mixer: LatentAttention, count: int, chunk:
         read = cached_bytes_each(mixer, kind.kv_dtype)
         moved = work.streaming_bytes(chunk.prefix, latent, 1, read + act)
         loads.append(Load("latent gather", "elementwise", count, 0.0, moved))
-        build = Builder(kind, next(layer for layer in kind.model.layers if mixer in layer.mixers))
         outputs = heads * (mixer.nope_dim + mixer.v_dim)
-        build.gemm("kv_b prefix", count, chunk.prefix, outputs, mixer.kv_rank, "self_attn.kv_b_proj")
-        loads += build.loads
+        for layer, runs in _layers_with(kind, mixer):
+            build = Builder(kind, layer)
+            build.gemm("kv_b prefix", runs, chunk.prefix, outputs, mixer.kv_rank, KV_B)
+            loads += build.loads
     pairs = work.causal_pairs(chunk.tokens, chunk.prefix)
     moved = work.streaming_bytes(chunk.tokens, (heads + 1) * mixer.rope_dim, 2, act)
     loads.append(Load("rope", "elementwise", count, 0.0, moved))
@@ -89,6 +94,17 @@ def _latent_chunk(kind: InstanceKind, mixer: LatentAttention, count: int, chunk:
     fill = _wave_fill(kind, "mla_prefill", heads, chunk.tokens)
     loads.append(Load("prefill attention", "mla_prefill", count, flop, moved, fill))
     return loads
+
+
+def _layers_with(kind: InstanceKind, mixer: LatentAttention) -> list[tuple[Layer, int]]:
+    """Layers that have the mixer, one for each format of its expansion, and how many there are of it."""
+    found: dict[WeightFormat | None, tuple[Layer, int]] = {}
+    for layer in kind.model.layers:
+        if mixer in layer.mixers:
+            stored = kind.format_of(layer, KV_B)
+            first, runs = found.get(stored, (layer, 0))
+            found[stored] = first, runs + layer.count * layer.mixers.count(mixer)
+    return list(found.values())
 
 
 def _sparse_chunk(
