@@ -11,6 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from costmodel.families import read_model
+from costmodel.inputs.efficiency import efficiency_for
 from costmodel.inputs.formats import WeightFormat
 from costmodel.inputs.hardware import Gpu, gpu_names, load_gpu
 from costmodel.inputs.model import (
@@ -152,7 +153,6 @@ def test_tensor_parallel_bound_is_shared_evenly() -> None:
 
 # Random models, instances and steps.
 
-DTYPES = ["bf16", "fp16"]
 DIMS = st.sampled_from([32, 64, 128, 256])
 WIDTHS = st.integers(1, 256).map(lambda n: 64 * n)
 HEADS = st.sampled_from([1, 8, 16, 128])
@@ -226,7 +226,13 @@ def blocks() -> st.SearchStrategy[FeedForward]:
     shape = st.sampled_from([(8, 1), (8, 2), (16, 16), (64, 6), (128, 8), (256, 8)])
     routed = st.builds(
         lambda shape, width, shared, gate, matrices, latent: Experts(
-            *shape, width, shared, shared_gate=gate and shared > 0, matrices=matrices, latent=latent
+            shape[0],
+            shape[1],
+            width,
+            shared,
+            shared_gate=gate and shared > 0,
+            matrices=matrices,
+            latent=latent,
         ),
         shape,
         WIDTHS.map(lambda n: n // 4),
@@ -311,10 +317,11 @@ BOARDS = [name for name in gpu_names() if gpu(name).efficiency is not None]
 @st.composite
 def instances(draw: st.DrawFn) -> InstanceKind:
     board = gpu(draw(st.sampled_from(BOARDS)))
-    wide = [*DTYPES, "int4", "mxfp4", "nvfp4"]
-    narrow = ["fp8", "int8"] if "peak_fp8" in board.values else []
-    model = draw(models(draw(st.sampled_from([*wide, *narrow]))))
-    dtypes = [None] if model.quantised else [*DTYPES, *narrow]
+    fitted = "gemm_fp8" in efficiency_for(board).operators
+    narrow = [dtype for dtype in ("fp8", "int8") if fitted and f"peak_{dtype}" in board.values]
+    stored = draw(st.sampled_from(["bf16", "fp16", "int4", "mxfp4", "nvfp4", *narrow]))
+    model = draw(models(stored))
+    dtypes = [None] if stored in FORMATS else ["bf16", "fp16", *narrow]
     degrees = {1, 2, 4, 8} if "nvlink_bandwidth" in board.values else {1}
     tp = draw(st.sampled_from(sorted(degrees & set(allowed_tp(model)))))
     kv_dtype = draw(st.sampled_from(["bf16", "fp8", "int8", "fp32"]))

@@ -18,7 +18,7 @@ class WeightFormat:
     ``scalars``: single fp32 numbers beside a matrix (global scales, scales of its input);
     ``column_bytes``: of an index of groups, an entry a column. ``product_dtype`` is that of the matrix
     product; None: weights are widened to the activations' dtype first ("weight only"). An engine may hold
-    the scales more than once: ``scales_held``.
+    the scales more than once (``scales_held``) and round a GPU's share of a width up (``width_multiple``).
     """
 
     name: str
@@ -30,6 +30,7 @@ class WeightFormat:
     scalars: int = 0
     column_bytes: int = 0
     scales_held: int = 1
+    width_multiple: int = 1
 
     @property
     def bytes_each(self) -> float:

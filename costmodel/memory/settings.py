@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,15 @@ class EngineSettings:
         share = self.memory_share
         if share is not None and not 0 < share <= 1:
             raise InputError(f"memory share {share!r}: expected a share of the memory above 0 and at most 1")
+        for name in ("max_num_seqs", "max_num_batched_tokens", "block_tokens"):
+            count = getattr(self, name)
+            whole = isinstance(count, int) and not isinstance(count, bool)
+            if count is not None and not (whole and count >= 1):
+                raise InputError(f"{name} {count!r}: expected a whole number of at least 1")
+        for name in ("activation_bytes", "non_torch_bytes", "pool_bytes"):
+            size = getattr(self, name)
+            if size is not None and not 0 <= size < math.inf:
+                raise InputError(f"{name} {size!r}: expected bytes, at least 0")
 
     @property
     def pools(self) -> tuple[float, ...]:

@@ -99,6 +99,8 @@ def _allocations(layer: Layer, storage: Storage, layout: Parallelism, hidden: in
     for index, (tensor, degree) in enumerate(_spread(layer, layout, hidden)):
         local = tensor.on_gpu(degree, layout.ep)
         held = storage.format_of(layer, tensor)
+        if held is not None and tensor.parts > 1:
+            local = _rounded_up(local, held.width_multiple)
         weights = local.size * (storage.wide_bytes if held is None else held.bits / 8)
         name = tensor.packed or f"{tensor.module} {index}"
         packs[name] = packs.get(name, 0.0) + weights
@@ -106,6 +108,13 @@ def _allocations(layer: Layer, storage: Storage, layout: Parallelism, hidden: in
             scales = (held.bytes_of(local) - weights) * held.scales_held
             packs[f"{name} scales"] = packs.get(f"{name} scales", 0.0) + scales
     return [size for size in packs.values() if size]
+
+
+def _rounded_up(tensor: Tensor, multiple: int) -> Tensor:
+    """The tensor with its split dimension rounded up, as kernels of 4-bit experts need it."""
+    if tensor.axis:
+        return tensor._replace(cols=-(-tensor.cols // multiple) * multiple)
+    return tensor._replace(rows=-(-tensor.rows // multiple) * multiple)
 
 
 def _rounding(size: float) -> float:

@@ -19,7 +19,7 @@ NVFP4 = WeightFormat("nvfp4", 4, (1, 16), scale_bytes=1, scalars=2)
 NVFP4_WEIGHT_ONLY = WeightFormat("nvfp4", 4, (1, 16), scale_bytes=1, scalars=1)
 MXFP4_LINEAR = WeightFormat("mxfp4", 4, (1, 32), scale_bytes=1)
 #: vLLM on Hopper (0.11 to 0.19, mxfp4.py, Triton) rearranges the scales of experts and keeps the stored ones.
-MXFP4 = WeightFormat("mxfp4", 4, (1, 32), scale_bytes=1, scales_held=2)
+MXFP4 = WeightFormat("mxfp4", 4, (1, 32), scale_bytes=1, scales_held=2, width_multiple=64)
 WIDENED = (
     "{}: products are counted in the dtype of the activations, as engines widen such weights before Blackwell"
 )
