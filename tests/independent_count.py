@@ -33,6 +33,8 @@ class Body(NamedTuple):
     tied: bool = False
 
 
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+
 #: Other names of a field in published files.
 NAMES: dict[str, tuple[str, ...]] = {
     "hidden_size": ("n_embed", "n_embd", "d_model"),
@@ -40,7 +42,9 @@ NAMES: dict[str, tuple[str, ...]] = {
     "num_attention_heads": ("n_head", "n_heads"),
     "num_key_value_heads": ("num_kv_heads", "n_head_kv", "multi_query_group_num", "num_attention_groups"),
     "head_dim": ("attention_head_dim",),
-    "experts": ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"),
+    "num_experts": EXPERTS,
+    "num_local_experts": EXPERTS,
+    "n_routed_experts": EXPERTS,
     "n_shared_experts": ("moe_num_shared_experts", "num_shared_experts"),
 }
 
@@ -112,9 +116,9 @@ def swiglu(d: Fields, width: str = "intermediate_size") -> int:
     return int(3 * get(d, "hidden_size") * get(d, width))
 
 
-def moe(d: Fields, *, width: str, router_bias: bool = False) -> int:
-    """Router and routed experts."""
-    e = get(d, "experts")
+def moe(d: Fields, experts: str, width: str, *, router_bias: bool = False) -> int:
+    """Router and routed experts, by the family's names of their number and width."""
+    e = get(d, experts)
     return int(e * (get(d, "hidden_size") + router_bias) + e * swiglu(d, width))
 
 
@@ -158,7 +162,7 @@ def mistral(d: Fields) -> Body:
 def mixtral(d: Fields) -> Body:
     sizes, window = heads_of(d, 8, None), d.get("sliding_window")
     windows = typed(d, window, [window] * get(d, "num_hidden_layers"))
-    return uniform(d, gqa(sizes) + moe(d, width="intermediate_size"), sizes, windows=windows)
+    return uniform(d, gqa(sizes) + moe(d, "num_local_experts", "intermediate_size"), sizes, windows=windows)
 
 
 def qwen2(d: Fields) -> Body:
@@ -174,7 +178,7 @@ def sparse_layers(d: Fields) -> int:
 
 def qwen_moe(d: Fields, sizes: tuple[int, int, int, int], attention: int, shared: int) -> Body:
     layers, sparse = get(d, "num_hidden_layers"), sparse_layers(d)
-    experts = moe(d, width="moe_intermediate_size") + shared
+    experts = moe(d, "num_experts", "moe_intermediate_size") + shared
     body = uniform(d, attention, sizes)
     return body._replace(parameters=body.parameters + sparse * experts + (layers - sparse) * swiglu(d))
 
@@ -212,7 +216,7 @@ def indexer(d: Fields) -> int:
 
 
 def deepseek_mixture(d: Fields, *, router_bias: bool) -> int:
-    routed = moe(d, width="moe_intermediate_size", router_bias=router_bias)
+    routed = moe(d, "n_routed_experts", "moe_intermediate_size", router_bias=router_bias)
     return routed + get(d, "n_shared_experts") * swiglu(d, "moe_intermediate_size")
 
 
@@ -270,7 +274,7 @@ def gemma(d: Fields) -> Body:
 
 def gpt_oss(d: Fields) -> Body:
     sizes, bias, layers = heads_of(d, 8, 64), d.get("attention_bias", True), get(d, "num_hidden_layers")
-    h, e, width = sizes[0], get(d, "experts"), get(d, "intermediate_size")
+    h, e, width = sizes[0], get(d, "num_local_experts"), get(d, "intermediate_size")
     layer = gqa(sizes, qkv=bias, out=bias) + sizes[1] + h * e + e + e * (3 * h * width + 2 * width + h)
     window = d.get("sliding_window", 128)
     windows = typed(d, window, [None if i % 2 else window for i in range(layers)])
@@ -287,7 +291,7 @@ def llama4_text(d: Fields) -> Body:
     sparse = range(step - 1, layers, step)
     if d.get("moe_layers") is not None:
         sparse = d["moe_layers"]
-    experts = moe(d, width="intermediate_size") + swiglu(d)
+    experts = moe(d, "num_local_experts", "intermediate_size") + swiglu(d)
     dense = 3 * sizes[0] * d.get("intermediate_size_mlp", 16_384)
     body = uniform(d, gqa(sizes, qkv=bias, out=bias), sizes, windows=windows)
     ffns = len(set(sparse)) * experts + (layers - len(set(sparse))) * dense
@@ -344,9 +348,9 @@ def jamba(d: Fields) -> Body:
     mamba = 2 * h * di + conv + di * (rank + 2 * n) + rank * di + di + di * n + di + di * h + rank + 2 * n + bias
     full = [i % d.get("attn_layer_period", 8) == d.get("attn_layer_offset", 4) for i in range(layers)]
     every, start = d.get("expert_layer_period", 2), d.get("expert_layer_offset", 1)
-    sparse = sum(i % every == start for i in range(layers)) if get(d, "experts") > 1 else 0
+    sparse = sum(i % every == start for i in range(layers)) if get(d, "num_experts") > 1 else 0
     total = sum(full) * gqa(sizes) + (layers - sum(full)) * mamba + layers * 2 * h + h
-    total += sparse * moe(d, width="intermediate_size") + (layers - sparse) * swiglu(d)
+    total += sparse * moe(d, "num_experts", "intermediate_size") + (layers - sparse) * swiglu(d)
     return Body(total, [here * 2 * sizes[2] * sizes[3] for here in full], [None] * layers)
 
 
@@ -363,7 +367,7 @@ def qwen3_next(d: Fields) -> Body:
     kinds = d.get("layer_types")
     full = [(i + 1) % every == 0 if kinds is None else kinds[i] == "full_attention" for i in range(layers)]
     sparse = sparse_layers(d)
-    experts = moe(d, width="moe_intermediate_size") + swiglu(d, "shared_expert_intermediate_size") + h
+    experts = moe(d, "num_experts", "moe_intermediate_size") + swiglu(d, "shared_expert_intermediate_size") + h
     total = sum(full) * attention + (layers - sum(full)) * linear + layers * 2 * h + h
     total += sparse * experts + (layers - sparse) * swiglu(d)
     return Body(total, [here * 2 * sizes[2] * hd for here in full], [None] * layers)
@@ -400,7 +404,7 @@ def relu2(d: Fields) -> int:
 
 def nemotron_experts(d: Fields) -> int:
     """Two matrices an expert, in the latent width where there is one; the shared expert in the full one."""
-    h, e, latent = get(d, "hidden_size"), get(d, "experts"), d.get("moe_latent_size")
+    h, e, latent = get(d, "hidden_size"), get(d, "n_routed_experts"), d.get("moe_latent_size")
     width, shared = get(d, "moe_intermediate_size"), get(d, "moe_shared_expert_intermediate_size")
     inner, bias = h if latent is None else latent, d.get("mlp_bias", False)
     routed = e * (2 * inner * width + bias * (width + inner)) + h * e + e
@@ -421,7 +425,7 @@ def cohere(d: Fields) -> Body:
 def minimax_m2(d: Fields) -> Body:
     sizes = heads_of(d, 8, 128)
     attention = gqa(sizes) + (sizes[1] + sizes[2]) * sizes[3]
-    return uniform(d, attention + moe(d, width="intermediate_size", router_bias=True), sizes)
+    return uniform(d, attention + moe(d, "num_local_experts", "intermediate_size", router_bias=True), sizes)
 
 
 COUNTS: dict[str, Callable[[Fields], Body]] = {

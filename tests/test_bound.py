@@ -178,17 +178,21 @@ def attentions(draw: st.DrawFn) -> Attention:
     )
 
 
-LATENTS = st.builds(
-    LatentAttention,
-    heads=HEADS,
-    q_rank=st.none() | st.sampled_from([64, 1536]),
-    kv_rank=st.sampled_from([64, 512, 2048]),
-    nope_dim=DIMS,
-    rope_dim=st.sampled_from([16, 64]),
-    v_dim=DIMS,
-    indexer=st.none() | st.builds(Indexer, st.sampled_from([4, 64]), st.sampled_from([32, 128])),
-    top_k=st.none() | st.sampled_from([1, 100, 2048]),
-)
+@st.composite
+def latents(draw: st.DrawFn) -> LatentAttention:
+    """Dense, sparse with an indexer, or sparse by the choice of an earlier layer's."""
+    top_k = draw(st.none() | st.sampled_from([1, 100, 2048]))
+    indexer = draw(st.none() | st.builds(Indexer, st.sampled_from([4, 64]), st.sampled_from([32, 128])))
+    return LatentAttention(
+        heads=draw(HEADS),
+        q_rank=draw(st.none() | st.sampled_from([64, 1536])),
+        kv_rank=draw(st.sampled_from([64, 512, 2048])),
+        nope_dim=draw(DIMS),
+        rope_dim=draw(st.sampled_from([16, 64])),
+        v_dim=draw(DIMS),
+        indexer=None if top_k is None else indexer,
+        top_k=top_k,
+    )
 
 
 @st.composite
@@ -218,7 +222,7 @@ def recurrents(draw: st.DrawFn) -> Recurrent:
 
 
 def mixers() -> st.SearchStrategy[Mixer]:
-    return attentions() | LATENTS | recurrents()
+    return attentions() | latents() | recurrents()
 
 
 def blocks() -> st.SearchStrategy[FeedForward]:

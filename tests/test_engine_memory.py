@@ -500,6 +500,7 @@ def test_default_batch_of_vllm_depends_on_the_gpu() -> None:
         (h200, "0.33.0", 8192, 1024),
         (load_gpu("a100-sxm-80gb"), "0.19.0", 2048, 256),
         (load_gpu("a100-sxm-40gb"), "0.19.0", 2048, 256),
+        (replace(load_gpu("a100-sxm-80gb"), name="NVIDIA A100"), "0.19.0", 2048, 256),
         (seen(h200, 178 * GIB), "0.27.1", 8192, 1024),
         (seen(h200, 178 * GIB), "0.28.0", 16384, 1024),
     ):

@@ -46,7 +46,8 @@ MIXER = 368 + 130 + 12 + 16 + 128
 
 def tiny(model_type: str, **changes: object) -> Model:
     hybrid = MAMBA if model_type == "granitemoehybrid" else {}
-    data = {**TINY, **hybrid, "model_type": model_type, **changes}
+    dense = {"num_local_experts": ...} if model_type == "granite" else {}
+    data = {**TINY, **hybrid, **dense, "model_type": model_type, **changes}
     return parse_config({key: value for key, value in data.items() if value is not ...}, "t.json", "t")
 
 

@@ -31,7 +31,8 @@ ATTENTION, BIASES = 192, 24
 
 
 def tiny(model_type: str, **changes: object) -> Model:
-    data = {**TINY, "model_type": model_type, **changes}
+    dense = {} if model_type == "phimoe" else {"num_local_experts": ...}
+    data = {**TINY, **dense, "model_type": model_type, **changes}
     return parse_config({key: value for key, value in data.items() if value is not ...}, "t.json", "t")
 
 

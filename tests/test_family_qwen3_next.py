@@ -46,7 +46,8 @@ NORMS = 2 * 8
 
 
 def tiny(model_type: str, **changes: object) -> Model:
-    data = {**TINY, "model_type": model_type, **changes}
+    dense = {"num_experts": ...} if model_type == "qwen3_5_text" else {}
+    data = {**TINY, **dense, "model_type": model_type, **changes}
     return parse_config({key: value for key, value in data.items() if value is not ...}, "t.json", "t")
 
 

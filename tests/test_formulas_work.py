@@ -104,3 +104,23 @@ def test_latent_expand_flop() -> None:
 
 def test_streaming_bytes() -> None:
     assert work.streaming_bytes(tokens=3, width=5, tensors=7, dtype_bytes=11) == 1155
+
+
+@given(chunk=sizes, prefix=sizes, window=st.integers(1, 80))
+def test_own_chunk_pairs_is_the_loop(chunk: int, prefix: int, window: int) -> None:
+    loop = sum(position % window + 1 for position in range(prefix, prefix + chunk))
+    assert work.own_chunk_pairs(chunk, prefix, window) == loop
+
+
+def test_scan_flop() -> None:
+    # a head and token: 7 x 5 x 3 multiply-adds with the state, 11 x (5 + 3) with the tokens of its chunk
+    shape = {"tokens": 2, "heads": 13, "key_dim": 5, "value_dim": 3, "state_macs": 7, "scan_chunk": 11}
+    assert work.scan_flop(**shape) == 2 * 2 * 13 * (105 + 88)
+    assert work.scan_flop(**shape, flop_per_mac=17) == 17 * 2 * 13 * (105 + 88)
+    # no chunk: nothing but the state
+    assert work.scan_flop(**shape | {"scan_chunk": 0}) == 2 * 2 * 13 * 105
+
+
+def test_state_traffic_bytes() -> None:
+    # read and written, for each sequence
+    assert work.state_traffic_bytes(batch=3, layer_state_bytes=5) == 30

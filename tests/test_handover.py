@@ -9,7 +9,8 @@ from costmodel.families import read_model
 from costmodel.inputs.hardware import load_gpu
 from costmodel.inputs.link import load_connector, load_link
 from costmodel.memory.parallelism import Parallelism
-from costmodel.questions.transfer import ask_transfer
+from costmodel.questions.break_even import ask_break_even
+from costmodel.questions.transfer import TransferAnswer, ask_transfer
 from costmodel.serving.handover import Handover, KvEnd
 from costmodel.serving.instance import make_instance
 
@@ -104,3 +105,80 @@ def test_the_answer_says_which_bandwidth_and_who_measured_it() -> None:
     assert "8 x 25 GB/s (peak of one port) x 0.73" in about.assumptions[0]
     assert any("vllm-v1-pd-performance.md" in source for source in about.sources)
     assert any("intensity is 0" in text for text in about.assumptions)
+
+
+# Windows, states and shared caches. mooncake-vllm: blocks of 16 tokens, floor(tokens / 16) + 1 of them.
+
+
+def copy_of(
+    model: str, tokens: int, prefill_tp: int = 1, decode_tp: int = 1, kv_dtype: str | None = None
+) -> TransferAnswer:
+    return ask_transfer(
+        model, tokens, "ib-ndr", prefill_tp=prefill_tp, decode_tp=decode_tp, kv_dtype=kv_dtype
+    )
+
+
+def test_a_state_is_sent_once_whatever_the_tokens() -> None:
+    # Qwen3-Next: 12 attention layers x 2 x 2 heads x 256 x 2 bytes = 24,576 B a token; 36 states of
+    # 32 x 128 x 128 and 3 x 8,192 elements of two bytes
+    state = 36 * 2 * (32 * 128 * 128 + 3 * 8192)
+    for tokens, blocks in ((100, 7), (5000, 313)):
+        copy = copy_of("Qwen/Qwen3-Next-80B-A3B-Instruct", tokens)
+        assert copy.payload_bytes == copy.wire_bytes == blocks * 16 * 24_576 + state
+        # K and V of every block; of each state its matrices and its convolution's inputs
+        assert copy.descriptors == blocks * 12 * 2 + 36 * 2
+
+
+def test_ranks_repeat_kv_heads_but_share_states() -> None:
+    # 8 ranks over 2 KV heads: each head four times; 32 heads of states: an eighth a rank
+    copy = copy_of("Qwen/Qwen3-Next-80B-A3B-Instruct", 5000, 4, 8)
+    state = 36 * 2 * (32 * 128 * 128 + 3 * 8192)
+    assert copy.wire_bytes == 4 * 313 * 16 * 24_576 + state
+    assert copy.replication == pytest.approx(copy.wire_bytes / copy.payload_bytes, rel=1e-12)
+    assert copy.descriptors == 8 * (313 * 12 * 2 + 36 * 2)
+
+
+def test_a_state_without_a_convolution_is_one_region() -> None:
+    # MiniMax-Text-01: 10 attention layers x 2 x 8 x 128 x 2 bytes; 70 states of 64 x 128 x 128
+    copy = copy_of("MiniMaxAI/MiniMax-Text-01", 100, kv_dtype="bf16")
+    assert copy.payload_bytes == 7 * 16 * 10 * 4096 + 70 * 64 * 128 * 128 * 2
+    assert copy.descriptors == 7 * 10 * 2 + 70
+
+
+def test_a_windowed_layer_sends_its_window() -> None:
+    # gpt-oss-20b: 12 full and 12 windowed layers (128 tokens) of 2 x 8 x 64 x 2 = 2,048 B a token
+    short, long = (copy_of("openai/gpt-oss-20b", tokens, kv_dtype="bf16") for tokens in (100, 5000))
+    assert short.payload_bytes == 24 * 7 * 16 * 2048
+    assert short.descriptors == 24 * 7 * 2
+    assert long.payload_bytes == 12 * 2048 * (313 * 16 + 128)
+    assert long.descriptors == 12 * 2 * (313 + 128 // 16)
+    assert long.bound_s == pytest.approx(12 * 2048 * (5000 + 128) / 50e9, rel=1e-12)
+
+
+def test_layers_that_share_a_cache_send_it_once() -> None:
+    # gemma-4-E2B: 3 full layers of 2 x 512 x 2 bytes and 12 windowed (512) of 2 x 256 x 2; 20 more read these
+    copy = copy_of("google/gemma-4-E2B-it", 5000)
+    assert copy.payload_bytes == 3 * 2048 * 313 * 16 + 12 * 1024 * 512
+    assert copy.descriptors == 2 * (3 * 313 + 12 * 512 // 16)
+
+
+def test_an_indexer_key_is_a_region_of_its_own() -> None:
+    # DeepSeek-V3.2: 61 layers of 576 x 2 + 132 bytes, whole on each of 8 ranks
+    copy = copy_of("deepseek-ai/DeepSeek-V3.2", 100, 8, 8)
+    assert copy.payload_bytes == 7 * 16 * 61 * 1284
+    assert (copy.wire_bytes, copy.replication) == (8 * copy.payload_bytes, 8)
+    assert copy.descriptors == 7 * 61 * 2 * 8
+
+
+def test_break_even_takes_the_bytes_of_a_token_on_the_wire() -> None:
+    # Kimi-Linear: 7 latents of 576 x 2 bytes, whole on each of 4 ranks; its states do not grow with the prompt.
+    # Qwen3-Next: 12 layers x 2 x 2 heads x 256 x 2 bytes, each head on two of 4 ranks
+    known = {"prefill_per_token": 4e-5, "decode_step": 0.01, "batch": 8.0, "control": 0.1, "chunk": 2048.0}
+    for model, growing in (
+        ("moonshotai/Kimi-Linear-48B-A3B-Instruct", 4 * 7 * 576 * 2),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", 2 * 24_576),
+    ):
+        path = {"link": "ib-ndr", "connector": "mooncake-vllm", "tp": 4}
+        found = ask_break_even(model, known, path=path)
+        (value,) = (each.value for each in found.parameters if each.name == "kv_bytes_per_token")
+        assert value == growing

@@ -94,7 +94,7 @@ def nest(rng: random.Random, data: Fields) -> None:
     """Nest sizes that stand at the top, or lift nested ones; sometimes the model_type goes along."""
     nested = data.pop("text_config", None)
     if isinstance(nested, dict):
-        outer = data["model_type"]
+        outer = data.get("model_type")
         data.update(nested)
         data["model_type"] = outer if rng.random() < 0.5 else nested.get("model_type", outer)
         return
@@ -102,9 +102,9 @@ def nest(rng: random.Random, data: Fields) -> None:
     chosen = moved if rng.random() < 0.6 else rng.sample(moved, len(moved) // 2)
     inner = {key: data.pop(key) for key in chosen}
     if rng.random() < 0.4:
-        inner["model_type"] = data["model_type"]
+        inner["model_type"] = data.get("model_type")
     if rng.random() < 0.3:
-        del data["model_type"]
+        data.pop("model_type", None)
     data[rng.choice(("text_config", "llm_config", "language_config", "model"))] = inner
 
 

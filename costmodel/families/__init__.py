@@ -95,7 +95,7 @@ def _assumed(data: dict[str, object], where: str, name: str, family: str) -> Mod
         )
     fields, path = nested_fields(data, where) if "num_hidden_layers" not in data else (dict(data), "")
     stated = data.get("model_type")
-    config = Config({**fields, "model_type": family}, where, name, inside=path)
+    config = Config({**fields, "model_type": family}, where, name, inside=path, insisted=True)
     model = adapter(family)(config)
     note = (
         f"model_type {shown(stated)} is read as {family} because --assume-family says so: sizes may be wrong"

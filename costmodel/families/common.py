@@ -9,6 +9,7 @@ from ..inputs.model import Attention, Block, Dense, Experts, FeedForward, Layer,
 from ..inputs.parameters import layer_parameters, stored_scales
 from ..inputs.weights import layer_tensors
 from .config import Config, shown
+from .ignored import refuse_ignored
 from .rope import rotary_dim, rotary_elements
 from .stored import Stored, read_storage
 
@@ -178,7 +179,7 @@ def refuse_window(config: Config, applies: bool, reason: str) -> None:
         f"sliding_window is {shown(config.data.get('sliding_window'))}; "
         f"not modelled for {config.model_type}: {reason}",
     )
-    types = config.data.get("layer_types")
+    types = None if config.null("layer_types") else config.data["layer_types"]
     config.check(
         not isinstance(types, list) or all(kind == "full_attention" for kind in types),
         f"layer_types names layers other than full_attention; not modelled for {config.model_type}: {reason}",
@@ -218,6 +219,7 @@ def assemble(
     tied = config.flag("tie_word_embeddings", tied_default)
     stored = read_storage(config)
     max_context = config.optional("max_position_embeddings")
+    refuse_ignored(config)
     config.finish()
     norms = 2 * hidden if norm_parameters is None else norm_parameters
     each = [norms] * len(blocks) if isinstance(norms, int) else list(norms)

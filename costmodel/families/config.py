@@ -38,16 +38,22 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "partial_rotary_factor": ("rotary_pct",),
 }
 
+#: Fields whose other names may mean another length.
+LENGTHS = {"max_position_embeddings", "torch_dtype", "partial_rotary_factor"}
+
 
 class Config:
     """Typed access to the fields of one configuration.
 
     A getter that meets a problem records it and returns a placeholder, so that an adapter reads on and the
     user sees all problems at once; :meth:`finish` raises. ``notes`` says which absent fields were taken
-    from a published default.
+    from a published default; ``asked`` are the fields that getters were asked for; ``insisted``: a user
+    insists that these are the fields of this family.
     """
 
-    def __init__(self, data: Mapping[str, object], where: str, name: str, *, inside: str = "") -> None:
+    def __init__(
+        self, data: Mapping[str, object], where: str, name: str, *, inside: str = "", insisted: bool = False
+    ) -> None:
         self.data = data
         self.where = where
         self.name = name
@@ -55,8 +61,11 @@ class Config:
         self.model_type = str(data.get("model_type", ""))
         self.problems: list[str] = _not_finite(data)
         self.notes: list[str] = []
+        self.asked: set[str] = set()
+        self.insisted = insisted
         self._bad: set[str] = set()
         self._other_names: dict[str, str] = {}
+        self._other_numbers: dict[str, str] = {}
         self._take_other_names()
 
     def _take_other_names(self) -> None:
@@ -68,18 +77,39 @@ class Config:
                 if found:
                     data[field] = self.data[found]
                     self._other_names[field] = found
+            elif field not in LENGTHS:
+                self._check_other_names(field, others)
         self.data = data
+
+    def _check_other_names(self, field: str, others: tuple[str, ...]) -> None:
+        """Record names of one thing that state different numbers: engines read one or the other."""
+        number = self.data[field]
+        for other in others:
+            stated = self.data.get(other)
+            both = type(number) is int and type(stated) is int and stated > 0
+            if both and stated != number:
+                self._other_numbers[field] = (
+                    f"{self.inside}{field} is {number:,} but {other}, another name of it, {stated:,}; "
+                    "expected one number"
+                )
+
+    def stated_name(self, field: str) -> str:
+        """Return the name under which the file states a field."""
+        return self._other_names.get(field, field)
 
     def absent(self, field: str) -> bool:
         """Return whether the field is not there at all."""
+        self._ask(field)
         return field not in self.data
 
     def null(self, field: str) -> bool:
         """Return whether the field is absent or null."""
+        self._ask(field)
         return self.data.get(field) is None
 
     def whole(self, field: str, *, least: int = 1, most: int = LARGEST) -> int:
         """Return a required whole number from ``least`` to ``most``."""
+        self._ask(field)
         expected = f"a whole number from {least:,} to {most:,}"
         if field not in self.data:
             return self._missing(field, expected, least)
@@ -115,6 +145,7 @@ class Config:
 
     def text(self, field: str, known: tuple[str, ...]) -> str | None:
         """Return one of the known words, or None where the field is absent or null."""
+        self._ask(field)
         value = self.data.get(field)
         if value is None or (isinstance(value, str) and value in known):
             return value
@@ -124,6 +155,7 @@ class Config:
 
     def words(self, field: str, known: tuple[str, ...], count: int) -> list[str] | None:
         """Return a list of ``count`` known words, or None where the field is absent or null."""
+        self._ask(field)
         value = self.data.get(field)
         if value is None:
             return None
@@ -133,6 +165,7 @@ class Config:
 
     def indices(self, field: str, below: int) -> list[int]:
         """Return a list of whole numbers from 0 to ``below`` - 1; absent or null: empty, with a note."""
+        self._ask(field)
         value = self.data.get(field)
         if value is None:
             self.defaulted(field, "none")
@@ -161,6 +194,17 @@ class Config:
         """Raise InputError with all problems, if there are any."""
         if self.problems:
             raise InputError(self.problems, where=self.where)
+
+    def knows(self, *fields: str) -> None:
+        """Note fields that this family may hold without effect, or that its adapter reads by itself."""
+        self.asked.update(fields)
+
+    def _ask(self, field: str) -> None:
+        """Note that an adapter reads a field; a second name with another number is then a problem."""
+        self.asked.add(field)
+        problem = self._other_numbers.pop(field, None)
+        if problem:
+            self.problems.append(problem)
 
     def _missing(self, field: str, expected: str, placeholder: T) -> T:
         if field in self._bad:

@@ -17,6 +17,7 @@ def granitemoehybrid(config: Config) -> Model:
     """
     sizes = read_sizes(config)
     refuse_windows(config)
+    config.knows("mamba_d_state")
     shared = config.whole("shared_intermediate_size")
     ffn: FeedForward = Dense(shared)
     if config.whole("num_local_experts", least=0):

@@ -39,7 +39,7 @@ def _mixers(config: Config, sizes: Sizes) -> list[LatentAttention | Recurrent]:
         rope_dim=config.whole("qk_rope_head_dim"),
         v_dim=config.whole("v_head_dim"),
     )
-    stated = config.data.get(NESTED)
+    stated = None if config.null(NESTED) else config.data[NESTED]
     if not isinstance(stated, dict):
         config.check(False, f"{NESTED} is missing; expected an object with the sizes of linear attention")
         return [full] * sizes.layers

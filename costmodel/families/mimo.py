@@ -42,6 +42,7 @@ def mimo_v2_flash(config: Config) -> Model:
     layer has windowed attention and a dense block. Sources: vLLM 0.27, mimo_v2.py and mimo_v2_mtp.py.
     """
     sizes = read_sizes(config)
+    config.knows("attention_chunk_size")
     full, narrow = _attention(config, "", "full"), _attention(config, "swa_", "swa")
     dense = Dense(config.whole("intermediate_size"))
     experts = read_experts(config, "n_routed_experts", "moe_intermediate_size", router_bias=True)

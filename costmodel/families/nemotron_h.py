@@ -26,6 +26,8 @@ def nemotron_h(config: Config) -> Model:
 
     Source: transformers 5.24, configuration_nemotron_h.py. Its MTP layers are blocks with a norm each.
     """
+    config.knows("hybrid_override_pattern", "ssm_state_size", "n_routed_experts", "n_shared_experts")
+    config.knows("moe_intermediate_size", "attention_bias", "mlp_bias")
     pattern = _pattern(config, "hybrid_override_pattern", "layers_block_type")
     config.check(bool(pattern), "hybrid_override_pattern is missing; expected a letter a layer, as in M*-E")
     sizes = read_sizes(config, layers=len(pattern))

@@ -50,7 +50,7 @@ class Engine:
 
         def holds(values: Mapping[str, Any]) -> bool:
             large = memory_bytes >= values.get("memory", 0)
-            return bool(large and not ("except" in values and values["except"] in gpu))
+            return bool(large and not ("except" in values and values["except"] in gpu.lower()))
 
         return self._merged("batch", version, holds)
 

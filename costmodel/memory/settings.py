@@ -40,8 +40,8 @@ class EngineSettings:
             whole = isinstance(count, int) and not isinstance(count, bool)
             if count is not None and not (whole and count >= 1):
                 raise InputError(f"{name} {count!r}: expected a whole number of at least 1")
-        for name in ("activation_bytes", "non_torch_bytes", "pool_bytes"):
-            size = getattr(self, name)
+        sizes = [("activation_bytes", self.activation_bytes), ("non_torch_bytes", self.non_torch_bytes)]
+        for name, size in (*sizes, *(("pool_bytes", each) for each in self.pools)):
             if size is not None and not 0 <= size < math.inf:
                 raise InputError(f"{name} {size!r}: expected bytes, at least 0")
 
