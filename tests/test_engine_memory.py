@@ -56,7 +56,7 @@ def tiny(count: int = 3, *, tied: bool = False) -> Model:
 
 
 def weights_of(model: Model, layout: Parallelism, stage: int = 0) -> GpuWeights:
-    return gpu_weights(pipeline_stages(model, layout.pp)[stage], storage_of(model), layout)
+    return gpu_weights(pipeline_stages(model, layout.pp)[stage], storage_of(model), layout, wide_copies=True)
 
 
 def rules_of(version: str) -> Mapping[str, Any]:
@@ -185,6 +185,8 @@ def test_down_projections_of_latents_and_indexers_are_whole_on_every_gpu() -> No
     assert held.layers_bytes == 2 * (whole + (64 * 32 + 64 * 16 + 64 * 32 + 24_576) // 2 + 128) * 2
     # the absorbed copy of kv_b_proj: half of 64 x 16 in 16 bits a layer
     assert held.copies_bytes == 2 * 64 * 16 // 2 * 2
+    stage = pipeline_stages(model_of(Layer(2, (latent, WIDE), 128)), 1)[0]
+    assert gpu_weights(stage, storage_of(stage.model), Parallelism(2)).copies_bytes == 0
     # indexer of 2 heads of 8: wq_b 16 x 32, wk 8 x 64, its norm 2 x 8, weights_proj 2 x 64, all whole
     sparse = replace(latent, indexer=Indexer(2, 8), top_k=4)
     more = weights_of(model_of(Layer(2, (sparse, WIDE), 128)), Parallelism(2))
@@ -504,7 +506,7 @@ def test_default_batch_of_vllm_depends_on_the_gpu() -> None:
         (seen(h200, 178 * GIB), "0.27.1", 8192, 1024),
         (seen(h200, 178 * GIB), "0.28.0", 16384, 1024),
     ):
-        setting = resolve(EngineSettings(version=version), gpu, 1)
+        setting = resolve(EngineSettings(version=version), gpu, Parallelism(tp=1))
         assert (setting.max_num_batched_tokens, setting.max_num_seqs) == (tokens, seqs)
 
 
@@ -512,7 +514,7 @@ def test_default_batch_of_vllm_depends_on_the_gpu() -> None:
 def test_default_static_fraction_of_sglang(gpus: int, share: float) -> None:
     # 0.5.9, server_args.py, on 81,559 MiB: 512 + 1.5 x 8192 + 2 x 256 (from TP4 on 2 x 512) + GPUs / 8 x 1024:
     # 13,440 or 14,848 MiB
-    setting = resolve(EngineSettings(engine="sglang"), seen(H100, 81_559 * MIB), gpus)
+    setting = resolve(EngineSettings(engine="sglang"), seen(H100, 81_559 * MIB), Parallelism(tp=gpus))
     assert setting.memory_share == share
 
 
@@ -656,11 +658,11 @@ def test_versions() -> None:
     with pytest.raises(InputError, match="expected numbers such as"):
         parse_version("latest")
     with pytest.raises(InputError, match="known up to vLLM"):
-        resolve(EngineSettings(version="99.0"), H100, 1)
+        resolve(EngineSettings(version="99.0"), H100, Parallelism(tp=1))
     with pytest.raises(InputError, match="no rules are known for so early a version"):
-        resolve(EngineSettings(version="0.5.0"), H100, 1)
+        resolve(EngineSettings(version="0.5.0"), H100, Parallelism(tp=1))
     with pytest.raises(InputError, match="unknown engine"):
-        resolve(EngineSettings(engine="vlm"), H100, 1)
+        resolve(EngineSettings(engine="vlm"), H100, Parallelism(tp=1))
 
 
 def test_what_is_missing_in_bytes_and_in_exit_codes() -> None:

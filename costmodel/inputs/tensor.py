@@ -37,9 +37,9 @@ class Tensor(NamedTuple):
         return self.rows * self.cols * self.used
 
     def on_gpu(self, tp: int, ep: int = 1) -> Tensor:
-        """Return what one GPU holds: experts spread over ``ep``, everything else split ``tp`` ways."""
+        """Return what one GPU holds: split ``tp`` ways, experts first spread over ``ep`` of these GPUs."""
         if self.copies > 1 and ep > 1:
-            return self._replace(copies=-(-self.copies // ep))
+            return self._replace(copies=-(-self.copies // ep)).on_gpu(max(1, tp // ep))
         held = max(1, self.parts // tp)
         if self.axis:
             return self._replace(cols=self.cols * held // self.parts)

@@ -78,7 +78,9 @@ def fit(
     check_tp(model, layout.tp, layout)
     check_cache(model, kv_dtype)
     gpus = () if gpu is None else (gpu,) if isinstance(gpu, Gpu) else tuple(gpu)
-    setting = resolve(settings or EngineSettings(), gpus[0] if gpus else None, layout.gpus)
+    setting = resolve(
+        settings or EngineSettings(), gpus[0] if gpus else None, layout, towers=bool(model.loaded_extras)
+    )
     stages = pipeline_stages(model, layout.pp, split)
     if setting.asked.pools:
         given = _one_each("--kv-pool", setting.asked.pools, layout)
@@ -138,12 +140,14 @@ def _stage_fit(model: Model, pool: Pool, kv_dtype: str, layout: Parallelism, set
 
 
 def _block_tokens(model: Model, kv_dtype: str, setting: Resolved) -> int:
-    """Tokens of a block: sparse attention's indexer and narrow latents on Hopper need 64."""
-    if setting.asked.block_tokens:
+    """Tokens of a block: sparse attention's indexer needs 64, and so do vLLM's narrow latents on Hopper."""
+    if setting.asked.block_tokens or setting.engine.budget == "share_of_free":
         return setting.block_tokens
     latents = [mixer for mixer, _ in model.mixers if isinstance(mixer, LatentAttention)]
     sparse = any(mixer.top_k is not None for mixer in latents)
-    return 64 if latents and (sparse or kv_dtype not in ("bf16", "fp16", "fp32")) else setting.block_tokens
+    narrow = bool(latents) and kv_dtype not in ("bf16", "fp16", "fp32")
+    paged = setting.engine.budget == "share_of_total"
+    return 64 if sparse or (narrow and paged) else setting.block_tokens
 
 
 def _pool_tokens(pool: Pool, kv_dtype: str, layout: Parallelism, setting: Resolved) -> int:
@@ -165,8 +169,8 @@ def _pool_tokens(pool: Pool, kv_dtype: str, layout: Parallelism, setting: Resolv
     each = per_gpu[False] + per_gpu[True] * setting.rules.get("window_ratio", 1.0)
     if not each:
         return MOST_TOKENS
-    tokens = int(room / each)
-    return tokens // setting.block_tokens * setting.block_tokens
+    page = _block_tokens(pool.stage.model, kv_dtype, setting)
+    return int(room / each) // page * page
 
 
 def _answer(

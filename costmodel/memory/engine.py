@@ -71,7 +71,7 @@ class Engine:
     def nearest(self, table: str, version: Version, **wanted: Any) -> tuple[Entry, bool] | None:
         """Return the entry that fits best, and whether it is exactly what was ``wanted``.
 
-        The newest entries that the version has come first, then the same GPU, then the nearest counts.
+        Of the newest entries that the version has: the nearest in what is wanted, in that order.
         """
         found = [entry for entry in self.tables[table] if entry.since <= version]
         if not found:

@@ -133,7 +133,7 @@ def _non_torch(
 ) -> float:
     if setting.asked.non_torch_bytes is not None:
         return setting.asked.non_torch_bytes
-    picked = engine.nearest("non_torch", version, pp=layout.pp, tp=layout.tp, gpu=gpu.name)
+    picked = engine.nearest("non_torch", version, tp=layout.tp, pp=layout.pp, gpu=gpu.name)
     assert picked is not None
     entry, exact = picked
     sources.append(entry.source)

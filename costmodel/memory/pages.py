@@ -12,12 +12,9 @@ from typing import Any
 
 from ..formulas import kv as kv_book
 from ..formulas import memory as book
-from ..inputs.model import Attention, Mixer, Model, Recurrent
+from ..inputs.model import Attention, LatentAttention, Mixer, Model, Recurrent
 from .kv import bytes_per_gpu, state_bytes_per_gpu, state_dtype_bytes
 from .stages import Stage
-
-#: Attention blocks of hybrid models are raised to a multiple of this (0.19: 16; latent attention: 64).
-STATE_ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
@@ -25,12 +22,14 @@ class Spec:
     """What one kind of layer caches on one GPU.
 
     ``kind`` is full, window, chunk or state; ``token_bytes`` those of a token, ``state_bytes`` of a sequence.
+    ``checkpointed``: a state that some versions keep at every block, for prefix caching (Mamba).
     """
 
     kind: str
     token_bytes: int
     window: int | None = None
     state_bytes: int = 0
+    checkpointed: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,8 @@ class Plan:
 
     def _needed(self, group: Group, tokens: int) -> int:
         spec, budget = group.spec, self.max_num_batched_tokens * int(self.rules["batches_in_flight"])
+        if spec.checkpointed and self.rules["state_every_block"]:
+            return int(kv_book.blocks_ceil(tokens, group.block_tokens))
         if spec.kind == "state":
             return int(self.rules["state_blocks"])
         if spec.kind == "window" and spec.window is not None:
@@ -105,7 +106,7 @@ def plan_pages(
         block = block_tokens * sum(own)
         group = Group(Spec("full", sum(own)), len(own), block_tokens)
         return Plan((group,), block, block_tokens, max_num_batched_tokens, rules)
-    return _hybrid(stage, specs, block_tokens, max_num_batched_tokens, rules)
+    return _hybrid(model, stage, specs, block_tokens, max_num_batched_tokens, rules)
 
 
 def _specs(model: Model, kv_dtype: str, tp: int, rules: Mapping[str, Any]) -> list[Spec | None]:
@@ -121,7 +122,8 @@ def _layer_spec(
 ) -> Spec | None:
     for mixer in mixers:
         if isinstance(mixer, Recurrent):
-            return Spec("state", 0, state_bytes=state_bytes_per_gpu(mixer, conv, tp))
+            size = state_bytes_per_gpu(mixer, conv, tp)
+            return Spec("state", 0, state_bytes=size, checkpointed=mixer.kind.startswith("Mamba"))
         each = bytes_per_gpu(mixer, kv_dtype, tp)
         if not each:
             continue
@@ -134,6 +136,7 @@ def _layer_spec(
 
 
 def _hybrid(
+    model: Model,
     stage: Stage,
     specs: Sequence[Spec | None],
     block_tokens: int,
@@ -141,7 +144,9 @@ def _hybrid(
     rules: Mapping[str, Any],
 ) -> Plan:
     distinct = list(dict.fromkeys(spec for spec in specs if spec))
-    block_tokens = _block_tokens(distinct, block_tokens)
+    latent = any(isinstance(mixer, LatentAttention) for mixer, _ in model.mixers)
+    alignment = rules["latent_state_alignment" if latent else "state_alignment"]
+    block_tokens = _block_tokens(distinct, block_tokens, alignment)
     page = max(block_tokens * spec.token_bytes for spec in distinct) or max(s.state_bytes for s in distinct)
     counts = {spec: sum(other == spec for other in specs) for spec in distinct}
     size = min(counts.values())
@@ -160,11 +165,11 @@ def _hybrid(
     return Plan(tuple(groups), page * widest, block_tokens, max_num_batched_tokens, rules)
 
 
-def _block_tokens(specs: Sequence[Spec], block_tokens: int) -> int:
+def _block_tokens(specs: Sequence[Spec], block_tokens: int, alignment: int) -> int:
     """Tokens of an attention block: raised until its page holds a recurrent state."""
     state = max((spec.state_bytes for spec in specs), default=0)
     each = max((spec.token_bytes for spec in specs), default=0)
     if not state or not each:
         return block_tokens
-    needed = STATE_ALIGNMENT * -(-state // (STATE_ALIGNMENT * each))
+    needed = alignment * -(-state // (alignment * each))
     return max(block_tokens, needed)

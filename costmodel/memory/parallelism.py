@@ -96,8 +96,8 @@ def _obstacles(model: Model, layout: Parallelism) -> list[str]:
             for obstacle in _mixer_obstacles(mixer, layout.attention_tp):
                 found[obstacle] = None
         for feed_forward in layer.feed_forwards:
-            for what, width in _widths(feed_forward, layout.ep):
-                if width % layout.tp:
+            for what, width, degree in _widths(feed_forward, layout):
+                if width % degree:
                     found[f"{what} of width {width:,}"] = None
     return list(found)
 
@@ -112,8 +112,11 @@ def _mixer_obstacles(mixer: Mixer, tp: int) -> list[str]:
     return found
 
 
-def _widths(block: FeedForward, ep: int) -> tuple[tuple[str, int], ...]:
+def _widths(block: FeedForward, layout: Parallelism) -> tuple[tuple[str, int, int], ...]:
+    """Widths that are split, each with the number of GPUs that split it."""
     if isinstance(block, Dense):
-        return (("feed-forward block", block.width),)
-    shared = ("shared experts", block.shared_width)
-    return (shared,) if ep > 1 else (("expert", block.width), shared)
+        return (("feed-forward block", block.width, layout.tp),)
+    return (
+        ("expert", block.width, max(1, layout.tp // layout.ep)),
+        ("shared experts", block.shared_width, layout.tp),
+    )

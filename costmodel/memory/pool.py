@@ -45,7 +45,8 @@ class Pool:
 
 def stage_pool(stage: Stage, storage: Storage, layout: Parallelism, gpu: Gpu, setting: Resolved) -> Pool:
     """Return the KV pool of one GPU of a stage, by the budget of its engine."""
-    weights = gpu_weights(stage, storage, layout)
+    wide = bool(setting.rules.get("latent_wide_copies"))
+    weights = gpu_weights(stage, storage, layout, wide_copies=wide)
     budget = setting.engine.budget
     # SGLang's activations live outside its budget, and no log of their size was found.
     apart = budget == "static_pool"

@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import InputError
 from ..inputs.hardware import Gpu
 from .engine import Engine, Entry, Version, load_engine, parse_version
+from .parallelism import Parallelism
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,12 @@ class Resolved:
         return self.asked.version or self.engine.default_version
 
 
-def resolve(settings: EngineSettings, gpu: Gpu | None, gpus: int) -> Resolved:
+def resolve(
+    settings: EngineSettings, gpu: Gpu | None, layout: Parallelism, *, towers: bool = False
+) -> Resolved:
     """Fill in an engine's defaults (``gpu`` None: those of a small one).
 
-    Raises InputError for an unknown engine or version, or SGLang without a GPU: its share depends on it.
+    ``towers``: the model has vision or audio towers. Raises InputError for an unknown engine or version.
     """
     engine = load_engine(settings.engine)
     version = parse_version(settings.version or engine.default_version)
@@ -90,7 +93,7 @@ def resolve(settings: EngineSettings, gpu: Gpu | None, gpus: int) -> Resolved:
     share = settings.memory_share
     defaults = []
     if share is None:
-        share = _default_share(engine, values, batch, gpu, gpus) if gpu else 1.0
+        share = _default_share(engine, values, batch, gpu, layout, towers) if gpu else 1.0
         if gpu:
             defaults.append(f"{_share_name(engine)} {share:g}")
     seqs, tokens = _batch(settings, batch, defaults)
@@ -114,6 +117,8 @@ def _batch(settings: EngineSettings, batch: Entry, defaults: list[str]) -> tuple
     tokens = settings.max_num_batched_tokens or int(
         values.get("max_num_batched_tokens", values.get("chunked_prefill_size", 0))
     )
+    if not settings.max_num_seqs:
+        seqs = min(seqs, tokens)  # vLLM: a step has no more sequences than tokens
     if seqs and not settings.max_num_seqs:
         defaults.append(f"at most {seqs:,} sequences a step")
     if not settings.max_num_batched_tokens:
@@ -129,15 +134,27 @@ def _share_name(engine: Engine) -> str:
     }[engine.budget]
 
 
-def _default_share(engine: Engine, rules: Mapping[str, Any], batch: Entry, gpu: Gpu, gpus: int) -> float:
-    """The engine's default share; SGLang derives it from what it sets aside for steps and graphs."""
+def _default_share(
+    engine: Engine, rules: Mapping[str, Any], batch: Entry, gpu: Gpu, layout: Parallelism, towers: bool
+) -> float:
+    """The engine's default share; SGLang derives it from what it sets aside for steps and graphs.
+
+    A tower takes a twentieth more; SGLang scales that by its size, which is left out.
+    """
     if engine.budget != "static_pool":
         return float(rules["memory_share"])
     mib = 2.0**20
-    graphs = batch.values["cuda_graph_max_bs" if gpus < 4 else "cuda_graph_max_bs_tp4"]
-    reserve = rules["reserve"] + gpus * rules["reserve_per_gpu"]
+    graphs = batch.values["cuda_graph_max_bs" if layout.tp < 4 else "cuda_graph_max_bs_tp4"]
+    reserve = rules["reserve"] + layout.gpus * rules["reserve_per_gpu"]
     reserve += rules["chunk_multiple"] * max(2048, batch.values["chunked_prefill_size"]) * mib
     reserve += rules["graph_multiple"] * graphs * mib
+    if layout.dp_attention > 1:
+        each = rules["group_reserve"]
+        each += rules["large_group_reserve"] if graphs > rules["large_batch"] else 0.0
+        reserve += layout.dp_attention * graphs * each
     if gpu.memory_bytes > 60 * 2**30:
         reserve = max(reserve, rules["least_reserve"])
-    return float(round(1 - reserve / gpu.memory_bytes, 3))
+    share = round(1 - reserve / gpu.memory_bytes, 3) * (rules["tower_factor"] if towers else 1.0)
+    if share <= 0:
+        raise InputError(f"{engine.title} sets more aside than {gpu.name} has; pass --mem-fraction-static")
+    return float(share)

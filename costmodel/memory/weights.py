@@ -49,11 +49,15 @@ class GpuWeights:
         )
 
 
-def gpu_weights(stage: Stage, storage: Storage, layout: Parallelism) -> GpuWeights:
+def gpu_weights(
+    stage: Stage, storage: Storage, layout: Parallelism, *, wide_copies: bool = False
+) -> GpuWeights:
     """Return what one GPU of a stage holds under ``layout``.
 
     Tensor parallelism splits heads, widths and the vocabulary; norms, routers and the down-projections of
-    latent attention are whole on every GPU; so is all of attention within each data-parallel group.
+    latent attention are whole on every GPU. Each group of data-parallel attention has all of attention, the
+    embedding and the head; dense blocks are split over all GPUs. ``wide_copies``: latent attention's
+    absorbed projections are copied even where they are 16 bits wide.
     """
     model = stage.model
     layers, copies, rounding = 0.0, 0.0, 0.0
@@ -61,8 +65,8 @@ def gpu_weights(stage: Stage, storage: Storage, layout: Parallelism) -> GpuWeigh
         allocations = _allocations(layer, storage, layout, model.hidden)
         layers += layer.count * sum(allocations)
         rounding += layer.count * sum(_rounding(size) for size in allocations)
-        copies += layer.count * _absorbed_copies(layer, storage, layout)
-    ends = [_end(tensor, layout.tp) * storage.wide_bytes for tensor in _ends(stage)]
+        copies += layer.count * _absorbed_copies(layer, storage, layout, wide_copies)
+    ends = [_end(tensor, layout.attention_tp) * storage.wide_bytes for tensor in _ends(stage)]
     towers = _towers(stage) * storage.wide_bytes / layout.tp
     return GpuWeights(
         layers_bytes=layers,
@@ -81,7 +85,7 @@ def gpu_parameters(stage: Stage, layout: Parallelism) -> int:
         for layer in stage.model.layers
         for tensor, degree in _spread(layer, layout, stage.model.hidden)
     )
-    return held + sum(_end(tensor, layout.tp) for tensor in _ends(stage))
+    return held + sum(_end(tensor, layout.attention_tp) for tensor in _ends(stage))
 
 
 def _spread(layer: Layer, layout: Parallelism, hidden: int) -> list[tuple[Tensor, int]]:
@@ -130,17 +134,14 @@ def _rounding(size: float) -> float:
     return -size % 512
 
 
-def _absorbed_copies(layer: Layer, storage: Storage, layout: Parallelism) -> float:
-    """16-bit copy of each kv_b_proj for its absorbed form.
-
-    vLLM makes it of a quantised projection (0.19, mla_attention.py); that it also does of a 16-bit one is
-    read off the log of DeepSeek-V2-Lite-Chat (0.19, H100): 29.43 GiB, of which tensors and tables are 29.32.
-    """
+def _absorbed_copies(layer: Layer, storage: Storage, layout: Parallelism, wide: bool) -> float:
+    """16-bit copy of each quantised kv_b_proj for its absorbed form (vLLM, mla_attention.py); or of each."""
     found = 0.0
     for mixer in layer.mixers:
         if isinstance(mixer, LatentAttention):
             for tensor in block_tensors(mixer, 1):
-                if tensor.module == "self_attn.kv_b_proj":
+                copied = wide or storage.format_of(layer, tensor) is not None
+                if tensor.module == "self_attn.kv_b_proj" and copied:
                     found += tensor.on_gpu(layout.attention_tp).size * storage.wide_bytes
     return found
 

@@ -215,6 +215,9 @@ def _about(held: Fit, gpus: Sequence[Gpu], tokens: int) -> About:
         said.append(f"max_model_len = the {tokens:,} tokens asked")
     if held.layout.dp_attention > 1:
         said.append("blocks, tokens and max_concurrency are those of one attention group, as it logs them")
+        said.append(
+            "dense blocks and shared experts split over all GPUs (SGLang; vLLM repeats them in each group)"
+        )
     sources = []
     for gpu in dict.fromkeys(gpus):
         key = "memory_visible" if gpu.memory_kind == "visible" else "memory"

@@ -80,7 +80,7 @@ def ask_validate(kind: str = "memory", *, measurements: str | Path | None = None
                 "settings that a row does not state are the engine's defaults for the GPU",
                 "a row whose model was in the fit of the overheads counts as fitted, all others as held out",
                 "of a row that leaves open what its prediction needs, weights alone enter the summary",
-                "of pipeline stages, weights and activation are compared with the stage nearest to the logged rank",
+                "of pipeline stages, weights, activation and pool are those of the stage nearest to the logged rank",
             ),
             sources=tuple(dict.fromkeys(row.source for row in compared if row.source)),
             not_modelled=(),
@@ -94,7 +94,7 @@ def ask_validate(kind: str = "memory", *, measurements: str | Path | None = None
 def _read(measurements: str | Path | None) -> tuple[str, list[dict[str, str]]]:
     if measurements is None:
         text = package_files(HARDWARE).joinpath(PACKAGED).read_text(encoding="utf-8")
-        return PACKAGED, list(csv.DictReader(text.splitlines()))
+        return PACKAGED, _lines(text, PACKAGED)
     where = str(measurements)
     try:
         text = Path(measurements).read_text(encoding="utf-8-sig")
@@ -102,7 +102,14 @@ def _read(measurements: str | Path | None) -> tuple[str, list[dict[str, str]]]:
         raise InputError(f"cannot be read: {error.strerror}", where=where) from error
     except UnicodeDecodeError as error:
         raise InputError("is not UTF-8 text; expected a CSV file", where=where) from error
-    return where, list(csv.DictReader(text.splitlines()))
+    return where, _lines(text, where)
+
+
+def _lines(text: str, where: str) -> list[dict[str, str]]:
+    try:
+        return list(csv.DictReader(text.splitlines()))
+    except csv.Error as error:
+        raise InputError(f"is not a CSV file: {error}", where=where) from error
 
 
 def _check_columns(where: str, lines: Sequence[dict[str, str]]) -> None:

@@ -7,17 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ..data import Sourced
-from ..errors import CostmodelError, InputError
+from ..dtypes import CACHE_BYTES
+from ..errors import CostmodelError, InputError, shorten, unknown
 from ..families import packaged_models, read_model
 from ..inputs.hardware import Gpu, gpu_names, load_gpu
 from ..inputs.model import Model
 from ..memory.capacity import Fit, fit
+from ..memory.kv import LATENT_LAYOUTS
 from ..memory.parallelism import Parallelism
 from ..memory.settings import EngineSettings
 from .capacity import used_dtype
 from .inputs import kv_dtype_of
 
 GIB = 2**30
+LARGEST = 1e12
 T = TypeVar("T")
 
 #: How logs and reports name boards that are packaged under another name.
@@ -72,8 +75,7 @@ def _compared(row: MemoryRow, line: Mapping[str, str]) -> MemoryRow:
     gpu = _gpu(line)
     layout = Parallelism(tp=_stated(line, "tp", int), pp=_stated(line, "pp", int))
     dtype = _dtype(model, line)
-    asked = _text(line, "kv_cache_dtype")
-    kv_dtype = "fp8" if asked.startswith("fp8") else None
+    kv_dtype = _cache_dtype(line)
     settings = EngineSettings(
         engine=line["engine"],
         version=line["engine_version"] or None,
@@ -192,8 +194,22 @@ def _dtype(model: Model, line: Mapping[str, str]) -> str | None:
         return quantised
     if quantised not in UNQUANTISED and not model.quantised:
         raise InputError(f"the row's checkpoint is quantised ({quantised}), the packaged one is not")
-    named = DTYPES.get(_text(line, "dtype").removeprefix("torch."))
+    stated = _text(line, "dtype").removeprefix("torch.")
+    if stated not in ("", "auto", *DTYPES):
+        raise InputError(unknown("dtype", stated, DTYPES))
+    named = DTYPES.get(stated)
     return named if named and not model.quantised and named != model.wide_dtype else None
+
+
+def _cache_dtype(line: Mapping[str, str]) -> str | None:
+    """Return the dtype of the cache where the row names one: fp8_e4m3 is fp8; a remark may follow it."""
+    stated = _text(line, "kv_cache_dtype").split(" ")[0]
+    if stated in ("", "auto"):
+        return None
+    named = DTYPES.get(stated, stated.split("_e")[0])
+    if named not in CACHE_BYTES and named not in LATENT_LAYOUTS:
+        raise InputError(unknown("KV dtype", stated, (*CACHE_BYTES, *LATENT_LAYOUTS)))
+    return named
 
 
 def _text(line: Mapping[str, str], column: str) -> str:
@@ -205,9 +221,13 @@ def _optional(line: Mapping[str, str], column: str, kind: Callable[[str], T]) ->
     if not text:
         return None
     try:
-        return kind(text)
-    except ValueError:
-        raise InputError(f"{column} is {text!r}; expected a number") from None
+        value = kind(text)
+        usable = 0 < float(str(value)) < LARGEST
+    except (ValueError, OverflowError):
+        usable = False
+    if not usable:
+        raise InputError(f"{column} is {shorten(text)!r}; expected a number above 0")
+    return value
 
 
 def _stated(line: Mapping[str, str], column: str, kind: Callable[[str], T]) -> T:
