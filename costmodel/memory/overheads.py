@@ -112,8 +112,11 @@ def _workspace(
     found = [0.0]
     for layer in stage.model.layers:
         for block in layer.feed_forwards:
-            stored = layer.format_of.get("mlp.experts.up_proj") if storage.as_stored else storage.requested
-            if not isinstance(block, Experts) or (stored and stored.name in ("mxfp4", "nvfp4")):
+            if not isinstance(block, Experts):
+                continue
+            module = f"{block.module}.experts.up_proj"
+            stored = layer.format_of.get(module) if storage.as_stored else storage.requested
+            if stored and stored.name in ("mxfp4", "nvfp4"):
                 continue
             width = block.width / (1 if layout.ep > 1 else layout.tp)
             inner = block.latent or stage.model.hidden
