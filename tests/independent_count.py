@@ -345,7 +345,9 @@ def jamba(d: Fields) -> Body:
     rank = -(-h // 16) if rank == "auto" else rank
     conv = di * k + d.get("mamba_conv_bias", True) * di
     bias = d.get("mamba_proj_bias", False) * (2 * di + h)
-    mamba = 2 * h * di + conv + di * (rank + 2 * n) + rank * di + di + di * n + di + di * h + rank + 2 * n + bias
+    mamba = (
+        2 * h * di + conv + di * (rank + 2 * n) + rank * di + di + di * n + di + di * h + rank + 2 * n + bias
+    )
     full = [i % d.get("attn_layer_period", 8) == d.get("attn_layer_offset", 4) for i in range(layers)]
     every, start = d.get("expert_layer_period", 2), d.get("expert_layer_offset", 1)
     sparse = sum(i % every == start for i in range(layers)) if get(d, "num_experts") > 1 else 0
@@ -367,7 +369,9 @@ def qwen3_next(d: Fields) -> Body:
     kinds = d.get("layer_types")
     full = [(i + 1) % every == 0 if kinds is None else kinds[i] == "full_attention" for i in range(layers)]
     sparse = sparse_layers(d)
-    experts = moe(d, "num_experts", "moe_intermediate_size") + swiglu(d, "shared_expert_intermediate_size") + h
+    experts = (
+        moe(d, "num_experts", "moe_intermediate_size") + swiglu(d, "shared_expert_intermediate_size") + h
+    )
     total = sum(full) * attention + (layers - sum(full)) * linear + layers * 2 * h + h
     total += sparse * experts + (layers - sparse) * swiglu(d)
     return Body(total, [here * 2 * sizes[2] * hd for here in full], [None] * layers)

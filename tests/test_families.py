@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +14,7 @@ from costmodel.errors import InputError
 from costmodel.families import ADAPTERS, packaged_models, parse_config, read_model
 from costmodel.inputs.model import Attention, Experts, Model
 
-ONE_OF_EACH = {
+TEN_FAMILIES = {
     "deepseek_v2": "deepseek-ai--DeepSeek-V2-Lite",
     "deepseek_v3": "deepseek-ai--DeepSeek-V3",
     "llama": "meta-llama--Llama-3.1-8B",
@@ -31,7 +30,7 @@ ONE_OF_EACH = {
 
 def fields(model_type: str, **changes: Any) -> dict[str, Any]:
     """A packaged configuration with some fields changed; a change to ... drops the field."""
-    text = files("costmodel._models").joinpath(f"{ONE_OF_EACH[model_type]}.json").read_text("utf-8")
+    text = files("costmodel._models").joinpath(f"{TEN_FAMILIES[model_type]}.json").read_text("utf-8")
     data = json.loads(text) | changes
     return {key: value for key, value in data.items() if value is not ...}
 
@@ -59,12 +58,17 @@ def attention(model: Model) -> Attention:
     return mixer
 
 
-def test_every_adapter_reads_its_packaged_model() -> None:
-    assert set(ONE_OF_EACH) == set(ADAPTERS)
-    for model_type in ADAPTERS:
+def test_every_family_reads_the_model_packaged_for_it() -> None:
+    for model_type in TEN_FAMILIES:
         model = parse(model_type)
         assert model.model_type == model_type
         assert model.layer_count == fields(model_type)["num_hidden_layers"]
+
+
+@pytest.mark.parametrize("model_type", sorted(ADAPTERS))
+def test_every_adapter_names_what_is_missing(model_type: str) -> None:
+    with pytest.raises(InputError, match="is missing"):
+        parse_config({"model_type": model_type}, "config.json", "m")
 
 
 def test_every_packaged_model_is_readable_and_states_its_source() -> None:
@@ -139,7 +143,7 @@ def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (b"[" * 200_000, "not a configuration"),
         (b'{"hidden_size": 4096}', "model_type is missing"),
         (b'{"model_type": 7}', "model_type is 7"),
-        (b'{"text_config": {"model_type": "llama"}}', "nested fields are not read"),
+        (b'{"text_config": {"model_type": "llama"}}', "which wrapper it lies in must be known"),
     ],
 )
 def test_files_that_are_no_configuration(tmp_path: Path, content: bytes, said: str) -> None:
@@ -159,7 +163,12 @@ def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("model_type", "near"),
-    [("qwen3_next", "qwen3_moe"), ("deepseek_v32", "deepseek_v3"), ("llama4", "llama"), ("phi3", None)],
+    [
+        ("qwen3_nex", "qwen3_next"),
+        ("deepseek_v33", "deepseek_v3"),
+        ("llama5", "llama"),
+        ("mamba_of_nobody", None),
+    ],
 )
 def test_other_families_are_refused_by_name(model_type: str, near: str | None) -> None:
     with pytest.raises(InputError) as caught:
@@ -201,7 +210,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 @pytest.mark.parametrize("value", [None, "4096", True, 4096.0, -1, 0, 10**9 + 1, float("nan"), [], {}])
 def test_sizes_must_be_whole_numbers(value: object) -> None:
-    for model_type in ADAPTERS:
+    for model_type in TEN_FAMILIES:
         assert "hidden_size is" in str(refusal(model_type, hidden_size=value))
 
 
@@ -333,37 +342,3 @@ def test_fp8_checkpoints() -> None:
     wide = fp8 | {"modules_to_not_convert": ["model.layers.0.mlp.down_proj"]}
     first = parse("qwen3", quantization_config=wide).layers[0]
     assert first.count == 1 and "mlp.down_proj" not in first.format_of
-
-
-def mutated(rng: random.Random, data: dict[str, Any]) -> dict[str, Any]:
-    strange: tuple[Any, ...] = (
-        *(None, True, False, "", "12", "bfloat16", -1, 0, 1, 7, 2.5, 32.0, 1e308, float("nan"), float("inf")),
-        *(10**9, 10**12, 10**40, [], [1], {}, {"hidden_size": 3}, ["full_attention"], "é" * 100, [[]], [{}]),
-    )
-    for _ in range(rng.randint(1, 3)):
-        field = rng.choice(sorted(data))
-        action = rng.randrange(4)
-        if action == 0:
-            del data[field]
-        elif action == 1:
-            data[field + "_"] = data.pop(field)
-        else:
-            data[field] = rng.choice(strange)
-    return data
-
-
-@pytest.mark.parametrize("model_type", sorted(ADAPTERS))
-def test_a_mutated_configuration_is_a_model_or_an_input_error(model_type: str) -> None:
-    rng = random.Random(model_type)
-    models = errors = 0
-    for _ in range(150):
-        data = mutated(rng, fields(model_type))
-        try:
-            model = parse_config(data, "config.json", "m")
-        except InputError as error:
-            errors += 1
-            assert str(error).startswith("config.json: ") and all(error.problems)
-        else:
-            models += 1
-            assert model.layer_count >= 1 and model.hidden >= 1
-    assert models > 10 and errors > 10

@@ -48,7 +48,20 @@ OTHER_NAMES = {
     "layer_types": ("layers_block_type", "attention_types"),
     "kv_lora_rank": ("kv_rank",),
 }
-WRONG_TYPES: tuple[Any, ...] = ("4096", "", "auto", [], [1, 2], {}, {"value": 8}, True, False, 2.5, 32.0, "é" * 90)
+WRONG_TYPES: tuple[Any, ...] = (
+    "4096",
+    "",
+    "auto",
+    [],
+    [1, 2],
+    {},
+    {"value": 8},
+    True,
+    False,
+    2.5,
+    32.0,
+    "é" * 90,
+)
 OUT_OF_RANGE: tuple[Any, ...] = (
     *(-1, 0, -(10**6), 10**9 + 1, 10**12, 10**40, 1e308, -0.5),
     *(float("nan"), float("inf"), [float("nan")]),
@@ -160,8 +173,13 @@ def relayer(rng: random.Random, data: Fields) -> None:
 
 
 def quantise(rng: random.Random, data: Fields) -> None:
-    method = rng.choice(("gtpq", "bitsandbytes", "fp8", "awq", "gptq", "hqq", "", None, 8, ["fp8"], "compressed-tensors"))
-    odd: tuple[Any, ...] = ({"quant_method": method}, {"quant_method": method, "bits": rng.choice((3, 4, "4", -4))})
+    method = rng.choice(
+        ("gtpq", "bitsandbytes", "fp8", "awq", "gptq", "hqq", "", None, 8, ["fp8"], "compressed-tensors")
+    )
+    odd: tuple[Any, ...] = (
+        {"quant_method": method},
+        {"quant_method": method, "bits": rng.choice((3, 4, "4", -4))},
+    )
     data["quantization_config"] = rng.choice((*odd, *odd, "fp8", [], {}, 4, True))
 
 
@@ -239,3 +257,71 @@ def outcomes(batch: int) -> Counter[str]:
 def test_a_mutant_is_read_right_or_refused_by_name(batch: int) -> None:
     found = outcomes(batch)
     assert found["read"] + found["refused"] == MUTANTS // BATCHES
+
+
+def test_enough_mutants_are_read_and_counted_a_second_time() -> None:
+    found = sum((outcomes(batch) for batch in range(BATCHES)), Counter())
+    assert found["read"] + found["refused"] == MUTANTS
+    assert found["counted"] >= 400 and found["refused"] >= 400
+
+
+@pytest.mark.parametrize("name", packaged_models())
+def test_packaged_models_are_the_independent_count(name: str) -> None:
+    model, expected = parse_config(packaged(name), WHERE, name), count(packaged(name))
+    if expected is not None:
+        kv = kv_bytes(model, 100, "bf16")
+        assert count_parameters(model).total_parameters == expected.parameters
+        assert (kv.kv_bytes_per_token, kv.kv_bytes_per_token_all_layers) == expected[1:]
+
+
+def test_the_command_line_answers_a_mutant_or_says_what_is_wrong(tmp_path: Path) -> None:
+    codes: Counter[int] = Counter()
+    for seed in range(0, MUTANTS, MUTANTS // 40):
+        _, said, data = mutant(seed)
+        file = tmp_path / f"{seed}.json"
+        file.write_text(json.dumps(data))
+        result = run("kv", str(file), "--tokens", "100")
+        codes[result.exit_code] += 1
+        assert result.exit_code in (0, 2), (seed, said, result.output)
+        assert result.exception is None or isinstance(result.exception, SystemExit), (seed, said)
+        assert "Traceback" not in result.output
+        assert result.exit_code == 0 or str(file) in result.output
+    assert codes[0] + codes[2] == 40 and codes[0] >= 5 and codes[2] >= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        # MLA, experts, windows or another pattern of layers under a model_type that has none of them
+        ("deepseek-ai/DeepSeek-V3", {"model_type": "llama"}, "kv_lora_rank is 512, but llama does not use"),
+        ("Qwen/Qwen3-30B-A3B", {"model_type": "qwen3"}, "num_experts is 128, but qwen3 does not use"),
+        ("deepseek-ai/DeepSeek-V3.2", {"model_type": "deepseek_v3"}, "index_topk is 2048, but deepseek_v3"),
+        (
+            "ibm-granite/granite-3.1-8b-instruct",
+            {"sliding_window": 4096},
+            "sliding_window is 4096, but granite",
+        ),
+        ("mistralai/Mixtral-8x7B-v0.1", {"n_shared_experts": 1}, "n_shared_experts is 1, but mixtral"),
+        (
+            "mistralai/Mixtral-8x7B-v0.1",
+            {"moe_intermediate_size": 64},
+            "moe_intermediate_size is 64, but mixtral",
+        ),
+        ("mistralai/Mistral-7B-v0.3", {"attention_bias": True}, "attention_bias is true, but mistral"),
+        ("ibm-granite/granite-3.1-8b-instruct", {"layer_types": ["mamba"] * 40}, "layer_types is"),
+        # two names of one thing with two numbers
+        ("Qwen/Qwen3-30B-A3B", {"num_local_experts": 64}, "num_experts is 128 but num_local_experts"),
+        ("meta-llama/Llama-3.1-8B", {"n_layer": 16}, "num_hidden_layers is 32 but n_layer"),
+        # the model_type inside a wrapper is no text
+        ("google/gemma-3-4b-it", {"text_config": {"model_type": ["llama"]}}, "text_config.model_type is"),
+    ],
+)
+def test_what_contradicts_the_model_type_is_refused(name: str, changes: Fields, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_config({**packaged(name), **changes}, WHERE, "m")
+    assert said in str(caught.value)
+
+
+def test_who_insists_on_a_family_is_told_what_it_ignores() -> None:
+    model = parse_config(packaged("deepseek-ai/DeepSeek-V3"), WHERE, "m", assume_family="llama")
+    assert any("kv_lora_rank is 512" in note and "ignored" in note for note in model.notes)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,54 +17,6 @@ from costmodel.inputs.parameters import (
     stored_scales,
     weight_bytes,
 )
-
-# Totals of the repositories' safetensors headers as Hugging Face's API reports them (safetensors.total),
-# carried by llmfit 1.1.17 (PyPI, hf_models.json); those of repositories that hold the model and nothing else.
-PUBLISHED = {
-    "deepseek-ai/DeepSeek-V2-Lite": 15_706_484_224,
-    "deepseek-ai/DeepSeek-V2": 235_741_434_880,
-    # Main model alone: an audit of the checkpoint's headers that leaves MTP and fp8 scales out.
-    "deepseek-ai/DeepSeek-V3": 671_026_419_200,
-    "Qwen/Qwen2.5-7B": 7_615_616_512,
-    "Qwen/Qwen2.5-7B-Instruct": 7_615_616_512,
-    "Qwen/Qwen2.5-72B": 72_706_203_648,
-    # keras-team/keras-hub, qwen_moe_presets.py
-    "Qwen/Qwen1.5-MoE-A2.7B": 14_315_784_192,
-    "Qwen/Qwen3-8B": 8_190_735_360,
-    "Qwen/Qwen3-32B": 32_762_123_264,
-    "Qwen/Qwen3-30B-A3B": 30_532_122_624,
-    "Qwen/Qwen3-235B-A22B": 235_093_634_560,
-    "meta-llama/Meta-Llama-3-8B": 8_030_261_248,
-    "meta-llama/Meta-Llama-3-70B": 70_553_706_496,
-    "meta-llama/Llama-3.1-8B": 8_030_261_248,
-    "meta-llama/Llama-3.1-70B": 70_553_706_496,
-    "meta-llama/Llama-3.1-70B-Instruct": 70_553_706_496,
-    "meta-llama/Llama-3.1-405B": 405_853_388_800,
-    "meta-llama/Llama-3.2-3B": 3_212_749_824,
-    "meta-llama/Llama-3.3-70B-Instruct": 70_553_706_496,
-    "mistralai/Mistral-7B-v0.1": 7_241_732_096,
-    "mistralai/Mistral-7B-v0.3": 7_248_023_552,
-    "mistralai/Mistral-Large-Instruct-2407": 122_610_069_504,
-    "mistralai/Mixtral-8x7B-v0.1": 46_702_792_704,
-    "01-ai/Yi-34B": 34_388_917_248,
-}
-
-# Same source; these repositories hold something beside the main model, which ``extras`` names.
-PUBLISHED_WITH_EXTRAS = {
-    "deepseek-ai/DeepSeek-V3": (684_531_386_000, ("mtp", "stored_mtp_embed_head", "fp8_scales")),
-    "deepseek-ai/DeepSeek-R1": (684_489_845_504, ("mtp", "stored_mtp_embed_head")),
-    "Qwen/Qwen3-0.6B": (751_632_384, ("stored_lm_head",)),
-}
-
-# Same source; these cannot be equal. The remainder is what the repository counts and the model does not have.
-PUBLISHED_OTHERWISE = {
-    # Rotary frequencies stored as buffers: layers x head_dim / 2.
-    "meta-llama/Llama-2-7b-hf": (6_738_417_664, 32 * 64),
-    "meta-llama/Llama-2-13b-hf": (13_015_866_880, 40 * 64),
-    "meta-llama/Llama-2-70b-hf": (68_976_653_312, 80 * 64),
-    # The count is of the Instruct repository, whose vocabulary is 768 larger (both tables, hidden 6,144).
-    "mistralai/Mixtral-8x22B-v0.1": (140_630_071_296, 2 * 768 * 6144),
-}
 
 # No count is published for OPT: by hand, V h + (P + 2) h + L (4 (h^2 + h) + 2 h f + f + h + 4 h) + 2 h.
 OPT_BY_HAND = {
@@ -78,6 +32,33 @@ OPT_BY_HAND = {
     + 2050 * 12288
     + 96 * (4 * (12288**2 + 12288) + 2 * 12288 * 49152 + 49152 + 5 * 12288)
     + 2 * 12288,
+}
+
+QUANTISED = "a quantised repository: no total of its unpacked weights was found"
+
+#: Packaged models without a row in published_totals.csv, and why.
+NO_PUBLISHED_TOTAL = {
+    "casperhansen/llama-3-70b-instruct-awq": QUANTISED,
+    "facebook/opt-13b": "no total was found; counted by hand above",
+    "facebook/opt-175b": "no total was found; counted by hand above",
+    "facebook/opt-66b": "no total was found; counted by hand above",
+    "google/gemma-4-E2B-it": "its total includes vision and audio towers, whose weights are not counted one by one",
+    "google/gemma-4-E4B-it": "its total includes vision and audio towers, whose weights are not counted one by one",
+    "mistralai/Mistral-Small-3.2-24B-Instruct-2506": "no total was found; Mistral-Small-3.1 has a row",
+    "nvidia/DeepSeek-V3.1-NVFP4": QUANTISED,
+    "nvidia/Gemma-4-26B-A4B-NVFP4": QUANTISED,
+    "nvidia/Gemma-4-31B-IT-NVFP4": QUANTISED,
+    "nvidia/Kimi-K2.5-NVFP4": QUANTISED,
+    "nvidia/MiniMax-M2.5-NVFP4": QUANTISED,
+    "nvidia/Nemotron-H-47B-Base-8K": "no total was found; Nemotron-H-8B and 56B have rows",
+    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4": QUANTISED,
+    "nvidia/Qwen3-235B-A22B-NVFP4": QUANTISED,
+    "Qwen/Qwen2.5-7B-Instruct-AWQ": QUANTISED,
+    "Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4": QUANTISED,
+    "Qwen/Qwen3-32B-FP8-Static-PerTensor": QUANTISED,
+    "RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16": QUANTISED,
+    "RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w8a8": QUANTISED,
+    "RedHatAI/Qwen2.5-7B-Instruct-quantized.w8a8": QUANTISED,
 }
 
 # Active parameters in billions, without the input embedding / without embedding and head: counted from the
@@ -111,32 +92,17 @@ ACTIVE = {
 }
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_total_is_the_published_one(name: str) -> None:
-    assert count_parameters(read_model(name)).total_parameters == PUBLISHED[name]
-
-
-@pytest.mark.parametrize("name", PUBLISHED_WITH_EXTRAS)
-def test_total_and_named_extras_are_the_published_count(name: str) -> None:
-    published, extras = PUBLISHED_WITH_EXTRAS[name]
-    counted = count_parameters(read_model(name))
-    assert counted.total_parameters + sum(counted.extras[extra] for extra in extras) == published
-
-
-@pytest.mark.parametrize("name", PUBLISHED_OTHERWISE)
-def test_counts_that_differ_do_so_by_the_reason_given(name: str) -> None:
-    published, remainder = PUBLISHED_OTHERWISE[name]
-    assert published - count_parameters(read_model(name)).total_parameters == remainder
-
-
 @pytest.mark.parametrize("name", OPT_BY_HAND)
 def test_opt_is_the_count_by_hand(name: str) -> None:
     assert count_parameters(read_model(name)).total_parameters == OPT_BY_HAND[name]
 
 
-def test_every_packaged_model_is_in_a_table() -> None:
-    tables = (PUBLISHED, PUBLISHED_WITH_EXTRAS, PUBLISHED_OTHERWISE, OPT_BY_HAND)
-    assert set(packaged_models()) <= set().union(*tables)
+def test_every_packaged_model_has_a_published_total_or_a_reason() -> None:
+    with (Path(__file__).parent / "published_totals.csv").open(newline="") as lines:
+        published = {row["model"] for row in csv.DictReader(lines)}
+    assert set(packaged_models()) == published | set(NO_PUBLISHED_TOTAL)
+    assert not published & set(NO_PUBLISHED_TOTAL)
+    assert all(NO_PUBLISHED_TOTAL.values())
 
 
 @pytest.mark.parametrize("name", ACTIVE)
@@ -214,7 +180,6 @@ def test_fp8_scales_are_the_published_surplus_of_deepseek_v3() -> None:
     attention, dense, expert = 672 + 2304 + 280 + 1024 + 7168, 3 * 144 * 56, 3 * 16 * 56
     by_hand = 61 * attention + 3 * dense + 58 * 257 * expert
     assert stored_scales(model.layers, model.hidden) == by_hand
-    assert any(f"{by_hand:,}" in note for note in model.notes)
 
 
 def test_weight_bytes_of_deepseek_v3_are_the_size_of_its_files() -> None:

@@ -41,6 +41,9 @@ ALIASES: dict[str, tuple[str, ...]] = {
 #: Fields whose other names may mean another length.
 LENGTHS = {"max_position_embeddings", "torch_dtype", "partial_rotary_factor"}
 
+#: Fields that transformers itself writes as Infinity; none of them is a size (Mamba-2: no upper limit).
+UNLIMITED = {"time_step_limit"}
+
 
 class Config:
     """Typed access to the fields of one configuration.
@@ -233,8 +236,8 @@ def shown(value: object) -> str:
 
 
 def _not_finite(data: Mapping[str, object]) -> list[str]:
-    """Name every number that is NaN or infinite, however deep: JSON allows neither."""
-    found, waiting = [], [(key, value) for key, value in data.items()]
+    """Name every number that is NaN or infinite, however deep, but for a limit that may be infinite."""
+    found, waiting = [], [(key, value) for key, value in data.items() if key not in UNLIMITED]
     while waiting:
         path, value = waiting.pop()
         if isinstance(value, dict):

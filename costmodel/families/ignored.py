@@ -36,7 +36,7 @@ OF_EXPERTS = {
 
 #: Flags, lists and objects.
 OTHERS = ("attention_bias", "hybrid_override_pattern", "linear_attn_config", "mlp_bias", "mlp_only_layers")
-FULL = {"full_attention", "attention"}
+OTHER_LAYERS = {"sliding_attention", "chunked_attention", "linear_attention", "mamba"}
 
 
 def refuse_ignored(config: Config) -> None:
@@ -54,7 +54,7 @@ def refuse_ignored(config: Config) -> None:
         found = [f for f in found if f != "moe_intermediate_size" or _differs(config)]
     found += [field for field in OTHERS if field not in asked and _holds(config, field)]
     types = config.data.get("layer_types")
-    if "layer_types" not in asked and isinstance(types, list) and not FULL.issuperset(map(str, types)):
+    if "layer_types" not in asked and isinstance(types, list) and OTHER_LAYERS.intersection(map(str, types)):
         found.append("layer_types")
     for field in _named_once(config, found):
         said = f"{field} is {shown(config.data[field])}, but {config.model_type} does not use that field"

@@ -152,7 +152,7 @@ def pool_blocks(pool_bytes: Any, block_bytes: Any) -> Any:
     DeepSeek-V2-Lite, blocks of 16 tokens of 31,104 bytes in 43.6128 GiB; the log says 94,097:
 
     >>> pool_blocks(pool_bytes=43.6128 * 2**30, block_bytes=16 * 31_104)
-    94097
+    94097.0
     """
     return floor(pool_bytes / block_bytes)
 
@@ -169,6 +169,6 @@ def window_blocks(tokens: Any, window: Any, max_num_batched_tokens: Any, block_t
     gemma-2-27b, 8,192 tokens, window 4,096, steps of 8,192 tokens, blocks of 16:
 
     >>> window_blocks(tokens=8192, window=4096, max_num_batched_tokens=8192, block_tokens=16)
-    513
+    513.0
     """
     return ceil(minimum(window - 1 + max_num_batched_tokens, tokens) / block_tokens) + 1

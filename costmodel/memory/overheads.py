@@ -118,7 +118,7 @@ def _workspace(
             stored = layer.format_of.get(module) if storage.as_stored else storage.requested
             if stored and stored.name in ("mxfp4", "nvfp4"):
                 continue
-            width = block.width / (1 if layout.ep > 1 else layout.tp)
+            width = block.width / max(1, layout.tp // layout.ep)
             inner = block.latent or stage.model.hidden
             shape = (tokens, block.top_k, width, inner, storage.wide_bytes)
             found.append(float(book.experts_workspace(*shape)))
