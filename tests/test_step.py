@@ -111,10 +111,12 @@ def test_many_query_heads_a_kv_head_make_decode_attention_compute_bound() -> Non
     # 128 heads over one KV head of fp8: 4 x 128 x 128 FLOPs and 2 x 128 bytes a token, 256 FLOPs a byte
     # against 153 of an A100, so that arithmetic leads; no share of the peak was fitted.
     model = read_model(LLAMA)
-    layers = (replace(
+    layers = (
+        replace(
             model.layers[0],
             blocks=(Attention(heads=128, kv_heads=1, head_dim=128), *model.layers[0].feed_forwards),
-        ),)
+        ),
+    )
     kind = make_instance(replace(model, layers=layers), load_gpu("a100-sxm-80gb"), kv_dtype="fp8")
     step = analyse_step(kind, batch=1, context=10_000_000)
     (attention,) = (operator for operator in step.operators if operator.name == "decode attention")
