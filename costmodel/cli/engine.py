@@ -24,14 +24,17 @@ def _engines() -> Iterable[str]:
     return engine_names()
 
 
-def engine_options() -> tuple[Callable[[F], F], ...]:
-    """Engine, version, share of memory, batch limits, and overheads to put in place of the measured ones."""
+def engine_options(more: str = "") -> tuple[Callable[[F], F], ...]:
+    """Engine, version, share of memory, batch limits, and overheads to put in place of the measured ones.
+
+    ``more`` says what else --engine takes here.
+    """
     share = "Share of memory that the engine plans with; default: its own."
     byte = Quantity("byte", positive=False)
     return (
         option(
             "--engine", type=Known("vllm|sglang|trtllm|FILE", _engines), default="vllm",
-            help="Engine whose rules and overheads size the KV pool (costmodel show engines).",
+            help=f"Engine whose rules and overheads size the KV pool (costmodel show engines){more}.",
         ),
         option("--engine-version", help="Its version; default: the one whose overheads were measured."),
         option(

@@ -36,7 +36,7 @@ from .options import (
     multiple=True,
     help="GPU: a packaged name (costmodel show hardware) or a TOML file; repeat it for unlike pipeline stages.",
 )
-@together(*engine_options())
+@together(*engine_options("; all: side by side"))
 @MAX_MODEL_LEN
 @option("--block-size", type=Whole(10**6), help="Tokens of a KV block; default: the engine's.")
 @option(

@@ -104,16 +104,20 @@ def _assumed(data: dict[str, object], where: str, name: str, family: str) -> Mod
 
 
 def _would_fit(data: dict[str, object], where: str) -> list[str]:
-    """Families that could read these fields without a complaint: a hint for --assume-family, never a guess."""
+    """Families that could read these fields without a complaint: a hint for --assume-family, never a guess.
+
+    First those that use most of the file's fields, then those that fill in the fewest.
+    """
     fields, _ = nested_fields(data, where) if "num_hidden_layers" not in data else (dict(data), "")
     found = []
     for family in ADAPTERS:
+        config = Config({**fields, "model_type": family}, where, "")
         try:
-            model = adapter(family)(Config({**fields, "model_type": family}, where, ""))
+            model = adapter(family)(config)
         except InputError:
             continue
-        found.append((len(model.notes), family))
-    return [family for _, family in sorted(found)]
+        found.append((-len(config.asked.intersection(fields)), len(model.notes), family))
+    return [family for *_, family in sorted(found)]
 
 
 def _known() -> str:

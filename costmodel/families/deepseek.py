@@ -1,14 +1,51 @@
-"""Families deepseek_v2, deepseek_v3, deepseek_v32 and kimi_k2: latent attention, first dense layers, then experts."""
+"""Families deepseek, deepseek_v2, _v3, _v32 and kimi_k2: first dense layers, then experts; latent attention.
+
+Only the first generation (deepseek) and files that switch it off have grouped-query attention.
+"""
 
 from __future__ import annotations
 
 from ..inputs.model import Dense, Experts, Indexer, LatentAttention, Model
-from .common import Sizes, assemble, first_dense, layer_beside, paired, read_experts, read_sizes, with_mtp
+from .common import (
+    Sizes,
+    assemble,
+    first_dense,
+    layer_beside,
+    paired,
+    read_attention,
+    read_experts,
+    read_sizes,
+    with_mtp,
+)
 from .config import Config
 
 
+def deepseek(config: Config) -> Model:
+    """Read model_type deepseek (DeepSeekMoE) and deepseek_v2 without latent attention (DeepSeek-VL2-tiny).
+
+    Source: vLLM 0.33, deepseek_v2.py (DeepseekAttention).
+    """
+    sizes = read_sizes(config)
+    bias = config.flag("attention_bias", False)
+    mixer = read_attention(config, sizes, None, qkv_bias=bias)
+    experts = read_mixture(config, router_bias=False)
+    ffns = first_dense(config, sizes, experts, Dense(config.whole("intermediate_size")))
+    return assemble(config, sizes, paired([mixer] * sizes.layers, ffns))
+
+
 def deepseek_v2(config: Config) -> Model:
-    """Read model_type deepseek_v2; only the topk_method noaux_tc gives its router a bias an expert."""
+    """Read model_type deepseek_v2; only the topk_method noaux_tc gives its router a bias an expert.
+
+    A file whose head sizes of latent attention are all 0 has none, whether it says ``use_mla`` or not.
+    """
+    heads = (config.data.get("qk_nope_head_dim"), config.data.get("qk_rope_head_dim"))
+    if heads == (0, 0):
+        config.check(config.data.get("use_mla") is not True, "use_mla is true, but its head sizes are 0")
+        return deepseek(config)
+    config.check(
+        config.data.get("use_mla") is not False,
+        "use_mla is false, but qk_nope_head_dim is given; expected one",
+    )
     return _deepseek(config, router_bias=config.data.get("topk_method") == "noaux_tc")
 
 

@@ -1,4 +1,4 @@
-"""Families phi (Phi-1, 1.5, 2), phi3 (Phi-3, 3.5-mini, 4, 4-mini), phi3small and phimoe (Phi-3.5-MoE)."""
+"""Families phi (Phi-1, 1.5, 2), phi3 (Phi-3, 3.5-mini, 4, 4-mini), phi4mm, phi3small and phimoe (Phi-3.5-MoE)."""
 
 from __future__ import annotations
 
@@ -44,6 +44,16 @@ def phi3(config: Config) -> Model:
     mixer = read_attention(config, sizes, None)
     ffn = Dense(config.whole("intermediate_size"))
     return assemble(config, sizes, paired(windowed(mixer, _windows(config, sizes)), [ffn] * sizes.layers))
+
+
+def phi4mm(config: Config) -> Model:
+    """Read model_type phi4mm (Phi-4-multimodal): the language model of phi3, its fields at the top level.
+
+    Neither the towers in ``embd_layer`` nor the LoRA weights of images and speech are counted.
+    """
+    model = phi3(config)
+    left = "embd_layer, vision_lora and speech_lora: towers and LoRA weights are not counted"
+    return replace(model, notes=(*model.notes, left))
 
 
 def phi3small(config: Config) -> Model:

@@ -113,9 +113,13 @@ def mamba2(
     conv_bias: bool,
     proj_bias: bool,
     state_dtype: str | None,
+    gated_norm: bool = True,
     name: str = "mamba",
 ) -> Recurrent:
-    """Mamba-2 of Nemotron-H and Granite 4: ``groups`` of heads share B and C; the only group is repeated."""
+    """Mamba-2 of Nemotron-H, Granite 4 and Falcon-H1: ``groups`` of heads share B and C; the only group is repeated.
+
+    ``gated_norm``: a norm as wide as the inner state before the output projection.
+    """
     inner, shared = heads * head_dim, 2 * groups * state
     own = 2 * inner + heads
     if groups == 1:
@@ -132,9 +136,10 @@ def mamba2(
         vector(f"{name}.dt_bias", heads, heads),
         vector(f"{name}.A_log", heads, heads),
         vector(f"{name}.D", heads, heads),
-        vector(f"{name}.norm", inner, heads),
         Tensor(f"{name}.out_proj", hidden, inner, parts=heads, axis=1),
     ]
+    if gated_norm:
+        tensors.append(vector(f"{name}.norm", inner, heads))
     if proj_bias:
         tensors += [
             vector(f"{name}.in_proj.bias", own, heads),

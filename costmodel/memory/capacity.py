@@ -117,10 +117,11 @@ def _check_room(
     held, gpu = least.weights.total_bytes, gpus[least.stage.index]
     where = f" (stage {least.stage.index + 1} of {layout.pp})" if layout.pp > 1 else ""
     raise DoesNotFitError(
-        f"{model.name} does not fit on {gpu.name} {layout.label()}{where}: {held / GIB:.2f} GiB of weights a "
-        f"GPU and what {setting.engine.title} keeps exceed its {least.budget_bytes / GIB:.2f} GiB by "
-        f"{-least.pool_bytes / GIB:.2f} GiB ({-least.pool_bytes:.0f} bytes) a GPU; raise --tp or --pp, take a "
-        "larger GPU, or a checkpoint or --dtype of fewer bits"
+        f"{model.name} does not fit on {gpu.name} {layout.label()}{where}: {held / GIB:.2f} GiB of weights and "
+        f"{(least.budget_bytes - least.pool_bytes - held) / GIB:.2f} GiB that {setting.engine.title} keeps are "
+        f"{-least.pool_bytes / GIB:.2f} GiB ({-least.pool_bytes:.0f} bytes) more than its "
+        f"{least.budget_bytes / GIB:.2f} GiB, each GPU; raise --tp or --pp, take a larger GPU, or a checkpoint "
+        "or --dtype of fewer bits"
     )
 
 

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from math import ceil
 
 from ..errors import DoesNotFitError
 from ..inputs.hardware import Gpu
 from ..inputs.model import Model
 from .capacity import Fit, fit
-from .parallelism import Parallelism, allowed_tp
+from .parallelism import Parallelism, divides
 from .settings import EngineSettings
 
 #: GPUs that share NVLink in common servers: tensor parallelism beyond them is not tried.
 NODE = 8
-MOST_STAGES = 8
+STAGES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
 class Layouts:
-    """One way to hold them: ``instances`` of ``tp`` x ``pp`` GPUs, each with ``sequences`` at once."""
+    """One way to hold them: ``instances`` of ``tp`` x ``pp`` GPUs, each with ``sequences`` at once.
+
+    ``held`` of them fit in all.
+    """
 
     gpus: int
     instances: int
     tp: int
     pp: int
+    ep: int
+    dp_attention: int
     sequences: int
+    held: int
 
 
 def layouts_for(
@@ -38,33 +45,54 @@ def layouts_for(
     kv_dtype: str,
     dtype: str | None = None,
     settings: EngineSettings | None = None,
-    node: int = NODE,
+    fixed: Mapping[str, int] | None = None,
 ) -> tuple[Layouts, ...]:
-    """Return every layout of up to ``node`` x 8 GPUs an instance that holds ``users`` sequences of ``tokens``.
+    """Return layouts that hold ``users`` sequences of ``tokens``, fewest GPUs first, then fewest stages.
 
-    Fewest GPUs first, then fewest stages; empty where no layout holds a single such sequence. A batch larger
-    than the engine's limit of sequences takes more instances.
+    Tried are up to 8 tensor-parallel GPUs and 1, 2, 4 or 8 stages; where an expert's width cannot be split,
+    whole experts are shared out. ``fixed`` degrees (tp, pp, ep, dp_attention) are kept. Empty where no layout
+    holds a single such sequence. More sequences than the engine's limit of a step take more instances.
     """
     found = []
-    for layout in _candidates(model, node):
+    for layout in _candidates(model, dict(fixed or {})):
         try:
             held = fit(
                 model, gpu, layout, kv_dtype=kv_dtype, dtype=dtype, max_model_len=tokens, settings=settings
             )
         except DoesNotFitError:
             continue
-        sequences = _at_once(held, tokens)
+        sequences = at_once(held, tokens)
         if sequences:
-            instances = ceil(users / sequences)
-            found.append(Layouts(instances * layout.gpus, instances, layout.tp, layout.pp, sequences))
+            many = ceil(users / sequences)
+            found.append(
+                Layouts(
+                    many * layout.gpus,
+                    many,
+                    layout.tp,
+                    layout.pp,
+                    layout.ep,
+                    layout.dp_attention,
+                    sequences,
+                    many * sequences,
+                )
+            )
     return tuple(sorted(found, key=lambda each: (each.gpus, each.pp, each.tp)))
 
 
-def _at_once(held: Fit, tokens: int) -> int:
-    return min(held.sequences(tokens), held.setting.max_num_seqs or held.sequences(tokens))
+def at_once(held: Fit, tokens: int) -> int:
+    """Sequences of ``tokens`` that an instance runs at once: those that fit, at most the engine's limit."""
+    fits, most = held.sequences(tokens), held.setting.max_num_seqs * held.layout.dp_attention
+    return min(fits, most) if most else fits
 
 
-def _candidates(model: Model, node: int) -> Iterator[Parallelism]:
-    for tp in (degree for degree in allowed_tp(model) if degree <= node):
-        for pp in range(1, min(MOST_STAGES, model.layer_count) + 1):
-            yield Parallelism(tp=tp, pp=pp)
+def _candidates(model: Model, fixed: dict[str, int]) -> Iterator[Parallelism]:
+    stages = (fixed["pp"],) if "pp" in fixed else [pp for pp in STAGES if pp <= model.layer_count]
+    degrees = (fixed["tp"],) if "tp" in fixed else range(1, NODE + 1)
+    groups = fixed.get("dp_attention", 1)
+    for tp in degrees:
+        if tp % groups:
+            continue
+        shares = (fixed["ep"],) if "ep" in fixed else (1, tp)
+        for pp in stages:
+            layouts = (Parallelism(tp, pp, ep, groups) for ep in dict.fromkeys(shares) if tp % ep == 0)
+            yield from islice((layout for layout in layouts if divides(model, layout)), 1)

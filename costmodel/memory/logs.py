@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..inputs.model import LatentAttention, Recurrent
+from ..inputs.model import LatentAttention
 from .capacity import Fit
-from .kv import kv_bytes
+from .kv import bytes_per_gpu
 from .pool import GIB
 
 #: vLLM: from these versions on the weights line says "memory", sizes drop trailing zeros, two lines are one.
@@ -35,21 +35,28 @@ def _vllm(fit: Fit, weights_known: bool) -> tuple[str, ...]:
 
 def _sglang(fit: Fit, weights_known: bool) -> tuple[str, ...]:
     """SGLang writes GB and means GiB."""
-    stage, tokens = fit.worst.pool.stage.model, fit.worst.units
-    held = kv_bytes(stage, tokens, fit.kv_dtype, fit.layout.tp, layout=fit.layout)
-    size = sum(
-        row.count * (row.kv_bytes_per_gpu - row.state_bytes / fit.layout.attention_tp) for row in held.rows
-    )
-    latent = any(isinstance(mixer, LatentAttention) for mixer, _ in stage.mixers)
-    parts = f"KV size: {size / GIB:.2f} GB"
-    if not latent:
-        parts = f"K size: {size / 2 / GIB:.2f} GB, V size: {size / 2 / GIB:.2f} GB"
+    tokens = fit.worst.units
     lines = [f"Load weight end. mem usage={fit.worst.pool.weights.total_bytes / GIB:.2f} GB."]
     lines = lines if weights_known else []
-    if any(isinstance(mixer, Recurrent) for mixer, _ in stage.mixers):
-        lines.append("Mamba Cache is allocated.")
-    lines.append(f"KV Cache is allocated. #tokens: {tokens}, {parts}")
+    lines.append(_sglang_pools(fit, tokens))
     return (*lines, f"max_total_num_tokens={tokens}, context_len={fit.max_model_len}")
+
+
+def _sglang_pools(fit: Fit, tokens: int) -> str:
+    """One pool of K and V (or of latents); two where some layers have windows. States are not worded."""
+    model, ratio = fit.worst.pool.stage.model, fit.setting.rules["window_ratio"]
+    spread = fit.layout.attention_tp
+    sizes = [(mixer, count * bytes_per_gpu(mixer, fit.kv_dtype, spread)) for mixer, count in model.mixers]
+    if any(mixer.window for mixer, _ in sizes):
+        return (
+            f"Use sliding window memory pool. full_layer_tokens={tokens}, "
+            f"swa_layer_tokens={int(ratio * tokens) // fit.block_tokens * fit.block_tokens}"
+        )
+    size = tokens * sum(each for _, each in sizes) / GIB
+    parts = f"K size: {size / 2:.2f} GB, V size: {size / 2:.2f} GB"
+    if any(isinstance(mixer, LatentAttention) for mixer, _ in sizes):
+        parts = f"KV size: {size:.2f} GB"
+    return f"KV Cache is allocated. #tokens: {tokens}, {parts}"
 
 
 def _trtllm(fit: Fit, weights_known: bool) -> tuple[str, ...]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import InputError
-from ..inputs.model import Attention, Dense, FeedForward, Mixer, Model, Recurrent
+from ..inputs.model import Attention, Dense, FeedForward, Layer, Mixer, Model, Recurrent
+from ..inputs.tensor import Tensor
+from ..inputs.weights import block_tensors, layer_tensors
 
 MOST_TP = 1024
 
@@ -66,8 +68,9 @@ class Parallelism:
 def check_tp(model: Model, tp: int, layout: Parallelism | None = None) -> None:
     """Check that ``tp`` GPUs (or those of a whole ``layout``) can share every layer.
 
-    TP must divide the query heads and the widths of feed-forward blocks and experts; KV heads must divide
-    TP or be divided by it. Raises InputError naming what is not divisible and the degrees that are allowed.
+    TP must divide the query heads and the widths of feed-forward blocks and experts, into whole blocks where
+    a checkpoint has a scale a block; KV heads must divide TP or be divided by it. Raises InputError naming
+    what is not divisible and the degrees that are allowed.
     """
     if not isinstance(tp, int) or isinstance(tp, bool) or tp < 1:
         raise InputError(f"TP is {tp!r}; expected a whole number of at least 1")
@@ -76,10 +79,15 @@ def check_tp(model: Model, tp: int, layout: Parallelism | None = None) -> None:
     if obstacles:
         allowed = ", ".join(str(degree) for degree in allowed_tp(model))
         raise InputError(
-            f"{spread.label()} does not divide {model.name}: {'; '.join(obstacles)}; allowed TP: {allowed}"
+            f"{spread.label()} does not divide {model.name}: {'; '.join(obstacles)}; "
+            f"allowed TP: {allowed}{_or_experts(obstacles)}"
         )
     if layout and layout.pp > model.layer_count:
         raise InputError(f"PP{layout.pp} is more than the {model.layer_count} layers of {model.name}")
+
+
+def _or_experts(obstacles: list[str]) -> str:
+    return "; or share out whole experts with --ep" if any("expert" in text for text in obstacles) else ""
 
 
 def allowed_tp(model: Model) -> tuple[int, ...]:
@@ -87,6 +95,11 @@ def allowed_tp(model: Model) -> tuple[int, ...]:
     heads = [mixer.heads for mixer, _ in model.mixers]
     most = min([MOST_TP, *heads])
     return tuple(degree for degree in range(1, most + 1) if not _obstacles(model, Parallelism(tp=degree)))
+
+
+def divides(model: Model, layout: Parallelism) -> bool:
+    """Return whether the GPUs of a layout can share every layer."""
+    return layout.pp <= model.layer_count and not _obstacles(model, layout)
 
 
 def _obstacles(model: Model, layout: Parallelism) -> list[str]:
@@ -99,7 +112,37 @@ def _obstacles(model: Model, layout: Parallelism) -> list[str]:
             for what, width, degree in _widths(feed_forward, layout):
                 if width % degree:
                     found[f"{what} of width {width:,}"] = None
+    return list(found) or _cut_blocks(model, layout)
+
+
+def _cut_blocks(model: Model, layout: Parallelism) -> list[str]:
+    """Matrices that a split would cut inside a block of weights that shares a scale: engines refuse them.
+
+    Source: vLLM issue 17569 (Qwen3-235B-A22B-FP8 at TP8: 192 rows a GPU, blocks of 128). Formats whose
+    kernels round widths up are let through.
+    """
+    found: dict[str, None] = {}
+    for layer in model.layers if layout.tp > 1 else ():
+        for tensor, degree in spread_tensors(layer, layout, model.hidden) if layer.formats else ():
+            stored = layer.format_of.get(tensor.module)
+            if stored is None or stored.block is None or stored.width_multiple > 1:
+                continue
+            local = tensor.on_gpu(degree, layout.ep)
+            whole, held = (tensor.rows, local.rows) if tensor.axis == 0 else (tensor.cols, local.cols)
+            side = stored.block[tensor.axis]
+            if held != whole and side > 1 and held % side:
+                name = tensor.module.removeprefix("self_attn.")
+                found[f"{name}: {held:,} a GPU in blocks of {side} that share a scale"] = None
     return list(found)
+
+
+def spread_tensors(layer: Layer, layout: Parallelism, hidden: int) -> list[tuple[Tensor, int]]:
+    """Tensors of a layer, each with the number of GPUs that split it; dense blocks: all of them."""
+    mixing = {tensor for mixer in layer.mixers for tensor in block_tensors(mixer, hidden)}
+    return [
+        (tensor, layout.attention_tp if tensor in mixing else layout.tp)
+        for tensor in layer_tensors(layer, hidden)
+    ]
 
 
 def _mixer_obstacles(mixer: Mixer, tp: int) -> list[str]:

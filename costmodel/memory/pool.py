@@ -46,7 +46,8 @@ class Pool:
 def stage_pool(stage: Stage, storage: Storage, layout: Parallelism, gpu: Gpu, setting: Resolved) -> Pool:
     """Return the KV pool of one GPU of a stage, by the budget of its engine."""
     wide = bool(setting.rules.get("latent_wide_copies"))
-    weights = gpu_weights(stage, storage, layout, wide_copies=wide)
+    in_groups = bool(setting.rules.get("dense_in_groups"))
+    weights = gpu_weights(stage, storage, layout, wide_copies=wide, dense_in_groups=in_groups)
     budget = setting.engine.budget
     # SGLang's activations live outside its budget, and no log of their size was found.
     apart = budget == "static_pool"

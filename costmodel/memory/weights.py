@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ..inputs.model import LatentAttention, Layer
 from ..inputs.parameters import Storage
 from ..inputs.tensor import Tensor
-from ..inputs.weights import block_tensors, embedding_tensors, head_tensors, layer_tensors
-from .parallelism import Parallelism
+from ..inputs.weights import block_tensors, embedding_tensors, head_tensors
+from .parallelism import Parallelism, spread_tensors
 from .stages import Stage
 
 #: vLLM pads the vocabulary to a multiple of this (vocab_parallel_embedding.py).
@@ -50,19 +50,25 @@ class GpuWeights:
 
 
 def gpu_weights(
-    stage: Stage, storage: Storage, layout: Parallelism, *, wide_copies: bool = False
+    stage: Stage,
+    storage: Storage,
+    layout: Parallelism,
+    *,
+    wide_copies: bool = False,
+    dense_in_groups: bool = False,
 ) -> GpuWeights:
     """Return what one GPU of a stage holds under ``layout``.
 
     Tensor parallelism splits heads, widths and the vocabulary; norms, routers and the down-projections of
     latent attention are whole on every GPU. Each group of data-parallel attention has all of attention, the
     embedding and the head; dense blocks are split over all GPUs. ``wide_copies``: latent attention's
-    absorbed projections are copied even where they are 16 bits wide.
+    absorbed projections are copied even where they are 16 bits wide; ``dense_in_groups``: dense blocks are
+    split within each group only.
     """
     model = stage.model
     layers, copies, rounding = 0.0, 0.0, 0.0
     for layer in model.layers:
-        allocations = _allocations(layer, storage, layout, model.hidden)
+        allocations = _allocations(layer, storage, layout, model.hidden, dense_in_groups)
         layers += layer.count * sum(allocations)
         rounding += layer.count * sum(_rounding(size) for size in allocations)
         copies += layer.count * _absorbed_copies(layer, storage, layout, wide_copies)
@@ -83,24 +89,25 @@ def gpu_parameters(stage: Stage, layout: Parallelism) -> int:
     held = sum(
         layer.count * tensor.on_gpu(degree, layout.ep).size
         for layer in stage.model.layers
-        for tensor, degree in _spread(layer, layout, stage.model.hidden)
+        for tensor, degree in spread_tensors(layer, layout, stage.model.hidden)
     )
     return held + sum(_end(tensor, layout.attention_tp) for tensor in _ends(stage))
 
 
-def _spread(layer: Layer, layout: Parallelism, hidden: int) -> list[tuple[Tensor, int]]:
-    """Tensors of a layer, each with the number of GPUs that split it."""
-    mixing = {tensor for mixer in layer.mixers for tensor in block_tensors(mixer, hidden)}
-    return [
-        (tensor, layout.attention_tp if tensor in mixing else layout.tp)
-        for tensor in layer_tensors(layer, hidden)
-    ]
+def _spread(layer: Layer, layout: Parallelism, hidden: int, in_groups: bool) -> list[tuple[Tensor, int]]:
+    """Tensors with the number of GPUs that split them; ``in_groups``: only experts go beyond a group."""
+    found = spread_tensors(layer, layout, hidden)
+    if not in_groups:
+        return found
+    return [(t, degree if t.copies > 1 else min(degree, layout.attention_tp)) for t, degree in found]
 
 
-def _allocations(layer: Layer, storage: Storage, layout: Parallelism, hidden: int) -> list[float]:
+def _allocations(
+    layer: Layer, storage: Storage, layout: Parallelism, hidden: int, in_groups: bool
+) -> list[float]:
     """Bytes of each tensor that an engine allocates: fused ones as one, scales apart."""
     packs: dict[str, float] = {}
-    for index, (tensor, degree) in enumerate(_spread(layer, layout, hidden)):
+    for index, (tensor, degree) in enumerate(_spread(layer, layout, hidden, in_groups)):
         local = tensor.on_gpu(degree, layout.ep)
         held = storage.format_of(layer, tensor)
         if held is not None and tensor.parts > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..answer import About
@@ -10,11 +10,11 @@ from ..inputs.hardware import Gpu
 from ..inputs.model import LatentAttention, Model
 from ..memory.capacity import Fit, fit
 from ..memory.engine import load_engine, parse_version
-from ..memory.fewest import Layouts, layouts_for
+from ..memory.fewest import Layouts, at_once, layouts_for
 from ..memory.logs import log_lines
 from ..memory.parallelism import Parallelism
 from ..memory.pool import Factor
-from ..memory.settings import EngineSettings, Resolved
+from ..memory.settings import EngineSettings, Resolved, resolve
 from ..memory.weights import gpu_parameters
 
 TOKENS_MEAN = {
@@ -30,6 +30,7 @@ class StageCapacity:
     """Memory of each GPU of one pipeline stage."""
 
     stage: int
+    hardware: str | None
     layers: int
     parameters: int
     weights_bytes: float | None
@@ -43,6 +44,8 @@ class Capacity:
     """What an instance holds, bytes per GPU of the stage that limits it (``limiting_stage``).
 
     ``max_concurrency`` counts sequences of ``max_model_len`` as the engine plans for them;
+    ``longest_context_tokens`` is the longest sequence that fits and that the model is made for,
+    ``longest_held_tokens`` the longest that fits;
     ``largest_batch`` those of the tokens asked, at most as many as it runs at once. What
     ``kv_cache_tokens`` counts differs between engines and versions: ``kv_cache_tokens_mean`` says.
     """
@@ -68,8 +71,10 @@ class Capacity:
     max_model_len: int
     max_concurrency: float
     longest_context_tokens: int
+    longest_held_tokens: int
     largest_batch: int
     block_bytes: int | None
+    layer_groups: int
     sequence_reserved_bytes: float | None
     limiting_stage: int
     stages: tuple[StageCapacity, ...]
@@ -130,14 +135,23 @@ def fewest_of(
     kv_dtype: str,
     dtype: str | None,
     engine: EngineSettings,
+    fixed: Mapping[str, int],
 ) -> tuple[tuple[Layouts, ...], About]:
     """Return the layouts that hold ``users`` sequences of ``tokens``, fewest GPUs first, and their ground."""
-    found = layouts_for(model, gpu, users, tokens, kv_dtype=kv_dtype, dtype=dtype, settings=engine)
-    said = (
-        f"{users:,} sequences of {tokens:,} tokens at once, all held in GPU memory",
-        "instances of up to 8 tensor-parallel GPUs and 8 stages; several instances share the users",
+    found = layouts_for(
+        model, gpu, users, tokens, kv_dtype=kv_dtype, dtype=dtype, settings=engine, fixed=fixed
     )
-    return found, About(said, warnings=() if found else ("no layout tried holds one such sequence",))
+    setting = resolve(engine, gpu, Parallelism(), towers=bool(model.loaded_extras))
+    limit = f", at most {setting.max_num_seqs:,} at once" if setting.max_num_seqs else ""
+    said = (
+        f"{users:,} sequences of {tokens:,} tokens, all held in GPU memory; several instances share them",
+        f"{setting.engine.title} {setting.version_text}{limit}",
+        "tried: up to 8 tensor-parallel GPUs, 1, 2, 4 or 8 stages, whole experts where widths do not split",
+    )
+    left_out = ("other processes on the GPU", "whether the links between stages are fast enough")
+    return found, About(
+        said, setting.sources, left_out, () if found else ("no layout tried holds one such sequence",)
+    )
 
 
 def _capacity(held: Fit, gpus: Sequence[Gpu], tokens: int) -> Capacity:
@@ -167,12 +181,14 @@ def _capacity(held: Fit, gpus: Sequence[Gpu], tokens: int) -> Capacity:
         kv_cache_tokens_mean=TOKENS_MEAN[str(setting.rules["kv_tokens"])],
         max_model_len=held.max_model_len,
         max_concurrency=held.concurrency,
-        longest_context_tokens=held.longest,
-        largest_batch=_largest_batch(held, tokens),
+        longest_context_tokens=min(held.longest, held.model.max_context or held.longest),
+        longest_held_tokens=held.longest,
+        largest_batch=at_once(held, tokens),
         block_bytes=plan.block_bytes if plan else None,
+        layer_groups=len(plan.groups) if plan else 1,
         sequence_reserved_bytes=reserved,
         limiting_stage=pool.stage.index + 1,
-        stages=tuple(_stage(held, each, known, parts) for each in range(len(held.stages))),
+        stages=tuple(_stage(held, gpus, each, known, parts) for each in range(len(held.stages))),
         factors=pool.factors,
         log_lines=log_lines(held, weights_known=known),
     )
@@ -188,15 +204,11 @@ def _missing(known: bool, parts: bool, setting: Resolved) -> str | None:
     return None
 
 
-def _largest_batch(held: Fit, tokens: int) -> int:
-    fits, most = held.sequences(tokens), held.setting.max_num_seqs
-    return min(fits, most) if most else fits
-
-
-def _stage(held: Fit, place: int, known: bool, parts: bool) -> StageCapacity:
+def _stage(held: Fit, gpus: Sequence[Gpu], place: int, known: bool, parts: bool) -> StageCapacity:
     pool = held.stages[place].pool
     return StageCapacity(
         stage=place + 1,
+        hardware=gpus[place % len(gpus)].name if gpus else None,
         layers=pool.stage.model.layer_count,
         parameters=gpu_parameters(pool.stage, held.layout),
         weights_bytes=pool.weights.total_bytes if known else None,
@@ -215,9 +227,8 @@ def _about(held: Fit, gpus: Sequence[Gpu], tokens: int) -> About:
         said.append(f"max_model_len = the {tokens:,} tokens asked")
     if held.layout.dp_attention > 1:
         said.append("blocks, tokens and max_concurrency are those of one attention group, as it logs them")
-        said.append(
-            "dense blocks and shared experts split over all GPUs (SGLang; vLLM repeats them in each group)"
-        )
+        within = "within each group" if setting.rules.get("dense_in_groups") else "over all GPUs"
+        said.append(f"dense blocks and shared experts split {within}, experts over all GPUs")
     sources = []
     for gpu in dict.fromkeys(gpus):
         key = "memory_visible" if gpu.memory_kind == "visible" else "memory"
@@ -232,9 +243,14 @@ def _about(held: Fit, gpus: Sequence[Gpu], tokens: int) -> About:
 def _warnings(held: Fit, tokens: int) -> tuple[str, ...]:
     found = list(held.worst.pool.overheads.notes)
     if held.longest < held.max_model_len:
+        refuses = held.setting.engine.name == "vllm"
         found.append(
             f"one sequence of {held.max_model_len:,} tokens does not fit: the longest is {held.longest:,} tokens; "
-            "the engine refuses to start with that max_model_len"
+            + (
+                "vLLM refuses to start with that max_model_len"
+                if refuses
+                else "the engine rejects longer requests"
+            )
         )
     plan = held.worst.plan
     if plan and len(plan.groups) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..answer import About
@@ -12,7 +12,7 @@ from ..formulas.kv import kv_bytes_latent_expanded
 from ..inputs.hardware import Gpu
 from ..inputs.model import LatentAttention, Model
 from ..memory.fewest import Layouts
-from ..memory.kv import KvRow, bytes_per_token, check_cache, kv_bytes, state_dtype_bytes
+from ..memory.kv import LATENT_LAYOUTS, KvRow, bytes_per_token, check_cache, kv_bytes, state_dtype_bytes
 from ..memory.parallelism import Parallelism
 from ..memory.settings import EngineSettings
 from ..memory.stages import pipeline_stages
@@ -20,6 +20,8 @@ from .capacity import Capacity, capacity_of, fewest_of, used_dtype
 from .inputs import as_gpu, as_model, check_whole, context_warnings, kv_dtype_of, model_source
 
 SCHEMA = "costmodel.kv/1"
+#: Asks for all engines side by side.
+EVERY, ENGINES = "all", ("vllm", "sglang", "trtllm")
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class StageRow:
 class KvAnswer:
     """KV bytes of one sequence (see :class:`costmodel.memory.kv.KvBytes`), layers by kind, and what fits.
 
-    ``kv_bytes_per_gpu`` is that of the largest pipeline stage; ``kv_bytes_unwindowed`` what an engine holds
+    Bytes per GPU are those of the largest pipeline stage; ``kv_bytes_unwindowed`` what an engine holds
     that keeps windowed layers in full; ``kv_bytes_per_token_expanded`` what latent attention would take if
     every head's keys and values were cached (null for other models). ``fewest`` answers ``users``.
     """
@@ -53,6 +55,7 @@ class KvAnswer:
     kv_bytes_per_token_all_layers: int
     fixed_bytes_per_sequence: int
     kv_bytes: int
+    kv_bytes_per_token_per_gpu: float
     kv_bytes_per_gpu: int
     kv_bytes_unwindowed: int
     kv_bytes_per_token_expanded: int | None
@@ -62,6 +65,7 @@ class KvAnswer:
     stages: tuple[StageRow, ...]
     capacity: Capacity | None
     capacity_reason: str | None
+    engines: tuple[Capacity, ...]
     users: int | None
     fewest: tuple[Layouts, ...] | None
     fewest_reason: str | None
@@ -69,8 +73,10 @@ class KvAnswer:
 
     @property
     def answered(self) -> bool:
-        """Whether what was asked has an answer: some layout holds the users, where they were given."""
-        return self.users is None or bool(self.fewest)
+        """Whether what was asked fits: the users in some layout, or one such sequence on these GPUs."""
+        if self.users is not None:
+            return bool(self.fewest)
+        return self.capacity is None or self.capacity.largest_batch > 0
 
 
 def ask_kv(
@@ -94,6 +100,7 @@ def ask_kv(
     Several GPUs are those of one pipeline stage each. ``engine`` (default: vLLM) says whose rules and
     overheads size the pool; with its ``pool_bytes`` no hardware is needed. ``max_model_len`` (default:
     ``tokens``) is the length its log counts sequences by.
+    An engine of "all" sizes the pool of each, side by side in ``engines``; ``capacity`` is then vLLM's.
     ``users`` asks for the fewest GPUs that hold so many sequences of ``tokens`` at once.
 
     Raises InputError for bad input, NoAnswerError (with the bytes missing) where the weights do not fit.
@@ -102,6 +109,8 @@ def ask_kv(
     check_whole("--tokens", tokens)
     layout = Parallelism(tp, pp, ep, dp_attention)
     setting = engine or EngineSettings()
+    if setting.engine == EVERY and setting.version:
+        raise InputError("--engine-version belongs to one engine: pass --engine by name")
     gpus = _boards(hardware)
     gpu = gpus[0] if gpus else None
     stored = used_dtype(found, kv_dtype_of(found, kv_dtype, dtype), setting, asked=kv_dtype, gpu=gpu)
@@ -110,18 +119,26 @@ def ask_kv(
     stages = _stages(found, tokens, stored, layout, pp_layers)
     fewest: tuple[Layouts, ...] | None = None
     capacity: Capacity | None = None
+    engines: tuple[Capacity, ...] = ()
     about = About()
     if users is not None:
         check_whole("--users", users)
         if gpu is None:
             raise InputError("--users asks for the fewest GPUs: pass --hardware")
-        fewest, about = fewest_of(found, gpu, users, tokens, stored, dtype, setting)
+        if len(gpus) > 1:
+            raise InputError("--users compares layouts of one GPU: pass --hardware once")
+        fixed = {name: degree for name, degree in asdict(layout).items() if degree > 1}
+        fewest, about = fewest_of(found, gpu, users, tokens, stored, dtype, setting, fixed)
     elif gpus or setting.pools:
         length = tokens if max_model_len is None else max_model_len
         check_whole("--max-model-len", length)
-        capacity, about = capacity_of(
-            found, gpus, layout, tokens, length, stored, dtype, setting, split=pp_layers
-        )
+        chosen = [setting] if setting.engine != EVERY else [replace(setting, engine=name) for name in ENGINES]
+        answers = [
+            capacity_of(found, gpus, layout, tokens, length, stored, dtype, each, split=pp_layers)
+            for each in chosen
+        ]
+        engines = tuple(each for each, _ in answers)
+        capacity, about = engines[0], _together([each for _, each in answers])
     expanded = _expanded(found)
     return KvAnswer(
         schema=SCHEMA,
@@ -136,6 +153,7 @@ def ask_kv(
         kv_bytes_per_token_all_layers=size.kv_bytes_per_token_all_layers,
         fixed_bytes_per_sequence=size.fixed_bytes_per_sequence,
         kv_bytes=size.kv_bytes,
+        kv_bytes_per_token_per_gpu=max(stage.kv_bytes_per_token_per_gpu for stage in stages),
         kv_bytes_per_gpu=max(stage.kv_bytes_per_gpu for stage in stages),
         kv_bytes_unwindowed=_unwindowed(found, tokens, stored),
         kv_bytes_per_token_expanded=expanded,
@@ -145,6 +163,7 @@ def ask_kv(
         stages=stages,
         capacity=capacity,
         capacity_reason=None if capacity else _why_none(users),
+        engines=engines if len(engines) > 1 else (),
         users=users,
         fewest=fewest,
         fewest_reason=None if users else "no --users were given",
@@ -154,6 +173,16 @@ def ask_kv(
             not_modelled=about.not_modelled or ("rounding to blocks: pass --hardware for an engine's",),
             warnings=(*context_warnings(found, tokens), *about.warnings),
         ),
+    )
+
+
+def _together(parts: Sequence[About]) -> About:
+    """What several engines' answers rest on, each line once."""
+    return About(
+        *(
+            tuple(dict.fromkeys(line for part in parts for line in getattr(part, name)))
+            for name in ("assumptions", "sources", "not_modelled", "warnings")
+        )
     )
 
 
@@ -210,6 +239,14 @@ def _assumptions(model: Model, asked: str | None, stored: str, layout: Paralleli
     said = []
     if asked is None:
         said.append(f"KV in {stored}, after the dtype of the weights")
+    elif stored != asked and stored in LATENT_LAYOUTS:
+        said.append(
+            f"--kv-dtype {asked} is kept as {stored}: scales beside the latent, its rotary key 16 bits wide"
+        )
+    if any(isinstance(mixer, LatentAttention) and mixer.indexer for mixer, _ in model.mixers):
+        said.append(
+            "of a token and layer, 132 B are the indexer's key, in fp8 whatever the dtype of the cache"
+        )
     spread = layout.attention_tp
     if spread > 1 and any(isinstance(mixer, LatentAttention) for mixer, _ in model.mixers):
         said.append(f"the latent (MLA) is whole on each of the {spread} GPUs")

@@ -1,0 +1,49 @@
+"""Family falcon_h1: attention and Mamba-2 side by side in every layer, then a feed-forward block."""
+
+from __future__ import annotations
+
+from ..inputs.model import Dense, Model, Recurrent
+from .common import Sizes, assemble, read_attention, read_sizes
+from .config import Config
+from .recurrent import mamba2, refuse_windows
+
+
+def falcon_h1(config: Config) -> Model:
+    """Read model_type falcon_h1: both mixers share one norm. Source: transformers 5.24; vLLM 0.33, falcon_h1.py."""
+    sizes = read_sizes(config)
+    refuse_windows(config)
+    config.knows("mamba_d_state")
+    for field in ("attention_bias", "mlp_bias", "mamba_proj_bias", "projectors_bias"):
+        config.check(not config.flag(field, False), f"{field} is true; not modelled for falcon_h1", field)
+    config.check(config.null("attn_layer_indices"), "attn_layer_indices is given; not modelled for falcon_h1")
+    mixer = read_attention(config, sizes, 8)
+    blocks = (mixer, _mamba(config, sizes), Dense(config.whole("intermediate_size")))
+    return assemble(config, sizes, [blocks] * sizes.layers)
+
+
+def _mamba(config: Config, sizes: Sizes) -> Recurrent:
+    stated = config.optional("mamba_d_ssm")
+    inner = config.whole_or("mamba_expand", 2) * sizes.hidden if stated is None else stated
+    heads = config.whole("mamba_n_heads")
+    automatic = config.absent("mamba_d_head") or config.data["mamba_d_head"] == "auto"
+    head_dim = max(1, inner // heads) if automatic else config.whole("mamba_d_head")
+    config.check(
+        heads * head_dim == inner,
+        f"mamba_n_heads is {heads:,} and mamba_d_head {head_dim:,}, but the inner width {inner:,}; "
+        "expected their product",
+        "mamba_n_heads",
+        "mamba_d_head",
+        "mamba_d_ssm",
+    )
+    return mamba2(
+        sizes.hidden,
+        heads,
+        head_dim,
+        config.whole_or("mamba_n_groups", 1),
+        config.whole_or("mamba_d_state", 256),
+        config.whole_or("mamba_d_conv", 4),
+        conv_bias=config.flag("mamba_conv_bias", True),
+        proj_bias=False,
+        state_dtype=None,
+        gated_norm=config.flag("mamba_rms_norm", False),
+    )
