@@ -30,6 +30,17 @@ CACHE_BYTES: dict[str, float] = {
 }
 
 
+#: Names of engines and of torch for the same dtypes.
+SPELLINGS = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "float32": "fp32",
+    "fp8_e4m3": "fp8",
+    "fp8_e5m2": "fp8",
+}
+
+
 def dtype_bytes(name: str) -> float:
     """Return the bytes of one weight. Raises InputError for a name that :data:`DTYPE_BYTES` does not hold.
 

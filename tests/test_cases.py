@@ -121,11 +121,11 @@ def test_fp8_cache_counts_one_byte_both_ways() -> None:
         "Maximum concurrency for 100,000 tokens per request: 2.31x",
     )
     assert (
-        held(in_pool("Qwen/Qwen3-30B-A3B", 5.59 * GIB, 221_000, kv_dtype="fp8")).longest_context_tokens
+        held(in_pool("Qwen/Qwen3-30B-A3B", 5.59 * GIB, 221_000, kv_dtype="fp8")).longest_held_tokens
         == 122_112
     )
     printed = held(in_pool("Qwen/Qwen3-30B-A3B", 7630 * 16 * 49_152, 221_000, kv_dtype="fp8"))
-    assert printed.longest_context_tokens == 122_080
+    assert printed.longest_held_tokens == 122_080
     assert printed.log_lines[0] == "Available KV cache memory: 5.59 GiB"
 
 
@@ -144,14 +144,14 @@ def test_unequal_stages_need_their_own_layers_alone() -> None:
     assert [stage.kv_bytes_per_gpu for stage in answer.stages] == [8 * GIB, 16 * GIB]
     assert [stage.kv_bytes_per_token_per_gpu for stage in answer.stages] == [32_768, 65_536]
     whole = held(in_pool(model, 3.18 * GIB, 262_144, kv_dtype="bf16"))
-    assert whole.longest_context_tokens == 34_720
+    assert whole.longest_held_tokens == 34_720
     said = held(in_pool(model, 2171 * 16 * 98_304, 262_144, kv_dtype="bf16"))
-    assert said.longest_context_tokens == 34_736
+    assert said.longest_held_tokens == 34_736
     assert said.log_lines[0] == "Available KV cache memory: 3.18 GiB"
     # the other stage with room enough, so that the first decides
     split = EngineSettings(pool_bytes=(3.18 * GIB, 20 * GIB))
     staged = ask_kv(model, 262_144, pp=2, pp_layers=(16, 32), kv_dtype="bf16", engine=split)
-    assert (held(staged).limiting_stage, held(staged).longest_context_tokens) == (1, 104_192)
+    assert (held(staged).limiting_stage, held(staged).longest_held_tokens) == (1, 104_192)
 
 
 @case("a05-deepseek-v32-sglang-indexer")
@@ -340,9 +340,9 @@ def test_longest_context_of_mistral_small_4() -> None:
     model = parse_config(config, "config.json", "mistralai/Mistral-Small-4-119B-2603")
     answer = in_pool(model, 17.39 * GIB, 1_048_576, tp=2, kv_dtype="bf16")
     assert answer.kv_bytes_per_gpu == 22.5 * GIB
-    assert held(answer).longest_context_tokens == 810_432
+    assert held(answer).longest_held_tokens == 810_432
     printed = held(in_pool(model, 50_638 * 16 * 23_040, 1_048_576, tp=2, kv_dtype="bf16"))
-    assert printed.longest_context_tokens == 810_208
+    assert printed.longest_held_tokens == 810_208
     assert f"{50_638 * 16 * 23_040 / GIB:.3f}" == "17.385"
 
 
@@ -546,7 +546,7 @@ def test_gpt_oss_120b_has_no_room_for_131072_tokens() -> None:
     """
     answer = in_pool("openai/gpt-oss-120b", 1.71 * GIB, 131_072, kv_dtype="bf16", max_num_batched_tokens=1024)
     found = held(answer)
-    assert (found.kv_cache_blocks, found.longest_context_tokens) == (3112, 3039 * 16)
+    assert (found.kv_cache_blocks, found.longest_held_tokens) == (3112, 3039 * 16)
     assert found.sequence_reserved_bytes == (8192 + 73) * 16 * 18 * 2048 > 1.71 * GIB
     assert found.max_concurrency < 1 and any("does not fit" in said for said in answer.about.warnings)
 

@@ -211,14 +211,23 @@ def tp_option(
     return option(name, type=Whole(MOST_GPUS), default=default, help=text)
 
 
+def _spelled(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Read the names that engines and torch have for a dtype."""
+    from ..dtypes import SPELLINGS
+
+    return SPELLINGS.get(value, value) if value else value
+
+
 def dtype_option() -> Callable[[F], F]:
     """The dtype of weights and products."""
-    return option("--dtype", help="Dtype of the weights; default: the checkpoint's.")
+    return option("--dtype", callback=_spelled, help="Dtype of the weights; default: the checkpoint's.")
 
 
 def kv_dtype_option() -> Callable[[F], F]:
     """The dtype of the cache."""
-    return option("--kv-dtype", help="Dtype of the KV cache; default: that of the weights, or bf16.")
+    return option(
+        "--kv-dtype", callback=_spelled, help="Dtype of the KV cache; default: that of the weights, or bf16."
+    )
 
 
 def tokens_option(name: str, text: str, **settings: Any) -> Callable[[F], F]:

@@ -111,7 +111,7 @@ def not_modelled(deployment: Deployment) -> tuple[str, ...]:
         type(mixer) for kind in (deployment.prefill, deployment.decode) for mixer, _ in kind.model.mixers
     }
     if Recurrent in kinds:
-        left.append("kernels of recurrent layers were not measured: attention's fits stand in for them")
+        left.insert(0, "kernels of recurrent layers were not measured: attention's fits stand in for them")
     return tuple(left)
 
 
@@ -119,7 +119,7 @@ def warnings(
     deployment: Deployment, workload: Workload, results: Sequence[StrategyResult]
 ) -> tuple[str, ...]:
     """Return what a reader should know before trusting a figure."""
-    lines = _beyond_context(deployment, workload)
+    lines = [*deployment.decode.model.warnings, *_beyond_context(deployment, workload)]
     for result in results:
         if same_as_split(result):
             lines.append(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
 from ..data import package_files
-from ..errors import InputError, nearest, unknown
+from ..errors import InputError, nearest, shorten, unknown
 from ..inputs.model import Model
 from .config import Config, shown
 from .registry import ADAPTERS, adapter
@@ -20,7 +21,12 @@ __all__ = ["ADAPTERS", "WRAPPERS", "adapter", "packaged_models", "parse_config",
 
 MODELS = "costmodel._models"
 
+#: Where ModelOpt's older checkpoints keep the quantisation that their config.json does not state.
+QUANTISATION_BESIDE = "hf_quant_config.json"
 INSIST = "(families are listed under `costmodel show families`; --assume-family NAME reads the file as one of them)"
+#: Numbers of common configurations that are no sizes.
+NO_SIZES = ("rope_theta", "max_position_embeddings", "max_length", "pretraining_tp", "max_window_layers")
+BEST_KNOWN = ("llama", "mistral", "qwen2", "qwen3", "mixtral", "qwen3_moe", "deepseek_v3")
 LARGEST_FILE = 8 * 2**20
 PASS_A_FILE = (
     "(`costmodel show models` lists the packaged ones; for any other model pass the path of its config.json)"
@@ -97,16 +103,25 @@ def _assumed(data: dict[str, object], where: str, name: str, family: str) -> Mod
     stated = data.get("model_type")
     config = Config({**fields, "model_type": family}, where, name, inside=path, insisted=True)
     model = adapter(family)(config)
-    note = (
+    said = [
         f"model_type {shown(stated)} is read as {family} because --assume-family says so: sizes may be wrong"
-    )
-    return replace(model, notes=(note, *model.notes))
+    ]
+    unread = [key for key, value in fields.items() if key not in config.asked and _is_size(key, value)]
+    if unread:
+        said.append(f"{family} does not read {', '.join(sorted(unread))}")
+    return replace(model, warnings=(*said, *model.warnings))
+
+
+def _is_size(key: str, value: object) -> bool:
+    """Whether a field may be a size that a model's count depends on."""
+    number = isinstance(value, int) and not isinstance(value, bool) and value > 1
+    return number and not key.endswith(("_token_id", "_token_index", "_id")) and key not in NO_SIZES
 
 
 def _would_fit(data: dict[str, object], where: str) -> list[str]:
     """Families that could read these fields without a complaint: a hint for --assume-family, never a guess.
 
-    First those that use most of the file's fields, then those that fill in the fewest.
+    First those that leave few of the file's sizes unread, then the best known, then those that fill in few.
     """
     fields, _ = nested_fields(data, where) if "num_hidden_layers" not in data else (dict(data), "")
     found = []
@@ -116,16 +131,14 @@ def _would_fit(data: dict[str, object], where: str) -> list[str]:
             model = adapter(family)(config)
         except InputError:
             continue
-        found.append((-len(config.asked.intersection(fields)), len(model.notes), family))
+        unread = sum(key not in config.asked and _is_size(key, value) for key, value in fields.items())
+        filled_in = sum("absent" in note for note in model.notes)
+        found.append((unread, family not in BEST_KNOWN, filled_in, family))
     return [family for *_, family in sorted(found)]
 
 
-def _known() -> str:
-    return ", ".join(sorted({*ADAPTERS, *WRAPPERS}))
-
-
 def _no_model_type(data: dict[str, object]) -> str:
-    expected = f"expected one of {_known()}"
+    expected = f"expected the name of a family {INSIST}"
     if "model_type" in data:
         return f"model_type is {shown(data['model_type'])}; {expected}"
     inside = [key for key, value in data.items() if isinstance(value, dict) and "model_type" in value]
@@ -142,8 +155,11 @@ def _other_model_type(data: dict[str, object], model_type: str, where: str) -> s
     nested = next((key for key in NESTED if isinstance(data.get(key), dict)), None)
     lies = f"its language model lies in {nested!r}; " if nested else ""
     near = _would_fit(data, where)
-    said = unknown("model_type", model_type, [*ADAPTERS, *WRAPPERS])
-    fits = f"; its fields would be read without complaint as {', '.join(near[:6])}" if near else ""
+    close = get_close_matches(model_type.lower(), [*ADAPTERS, *WRAPPERS], n=1, cutoff=0.7)
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    said = f"unknown model_type {shorten(model_type)!r}{meant}"
+    more = f" and {len(near) - 3} more" if len(near) > 3 else ""
+    fits = f"; its fields would be read without complaint as {', '.join(near[:3])}{more}" if near else ""
     return f"{said}{fits} ({lies}{INSIST[1:]}"
 
 
@@ -171,7 +187,23 @@ def _read_path(path: Path, assume_family: str | None) -> Model:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
     name = path.resolve().parent.name if path.name == "config.json" else path.stem
-    return parse_config(_parse_json(content, str(path)), str(path), name, assume_family=assume_family)
+    data = _with_quantisation_beside(path, _parse_json(content, str(path)))
+    return parse_config(data, str(path), name, assume_family=assume_family)
+
+
+def _with_quantisation_beside(path: Path, data: object) -> object:
+    """Take the quantisation from the file beside a ``config.json``, as engines do where it states none."""
+    beside = path.with_name(QUANTISATION_BESIDE)
+    stated = ("quantization_config", "compression_config")
+    if path.name != "config.json" or not isinstance(data, dict) or any(data.get(key) for key in stated):
+        return data
+    if not beside.is_file():
+        return data
+    try:
+        content = beside.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(beside)) from error
+    return {**data, "quantization_config": _parse_json(content, str(beside))}
 
 
 def _parse_json(content: bytes, where: str) -> object:

@@ -207,6 +207,7 @@ class Model:
     extras: tuple[tuple[str, int], ...] = ()
     loaded_extras: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = field(default=())
 
     @property
     def layer_count(self) -> int:

@@ -14,7 +14,7 @@ from ..errors import InputError
 
 FOLDER = "engines"
 BUDGETS = ("share_of_total", "static_pool", "share_of_free")
-TABLES = ("rules", "batch", "activation", "non_torch", "graphs", "context")
+TABLES = ("rules", "batch", "activation", "non_torch", "graphs", "context", "validated")
 _BYTES = re.compile(r"^[0-9.]+ [KMG]i?B$")
 
 Version = tuple[int, ...]

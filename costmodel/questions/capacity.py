@@ -11,6 +11,7 @@ from ..inputs.model import LatentAttention, Model
 from ..memory.capacity import Fit, fit
 from ..memory.engine import load_engine, parse_version
 from ..memory.fewest import Layouts, at_once, layouts_for
+from ..memory.kv import kind_of
 from ..memory.logs import log_lines
 from ..memory.parallelism import Parallelism
 from ..memory.pool import Factor
@@ -171,7 +172,7 @@ def _capacity(held: Fit, gpus: Sequence[Gpu], tokens: int) -> Capacity:
         weights_bytes=pool.weights.total_bytes if known else None,
         activation_bytes=pool.overheads.activation_bytes if parts else None,
         non_torch_bytes=pool.overheads.non_torch_bytes if parts else None,
-        cuda_graph_bytes=pool.overheads.graph_bytes if parts else None,
+        cuda_graph_bytes=pool.overheads.graph_bytes if parts and setting.engine.tables["graphs"] else None,
         cuda_graphs_subtracted=pool.graphs_subtracted,
         missing_reason=_missing(known, parts, setting),
         kv_pool_bytes=pool.pool_bytes,
@@ -236,8 +237,32 @@ def _about(held: Fit, gpus: Sequence[Gpu], tokens: int) -> About:
         if gpu.memory_kind == "nominal":
             said.append(f"{gpu.name}: nominal memory, of which an engine sees 1 to 8 % less")
     sources += [*setting.sources, *pool.overheads.sources]
+    said += _outside(held, gpus)
     left_out = ("other processes on the GPU", "speculative decoding, LoRA and prefix-cache copies of states")
     return About(tuple(said), tuple(dict.fromkeys(sources)), left_out, _warnings(held, tokens))
+
+
+def _outside(held: Fit, gpus: Sequence[Gpu]) -> list[str]:
+    """What lies outside the start-up logs that the engine's file was compared with."""
+    entry = held.setting.engine.latest("validated", held.setting.version)
+    if not gpus or held.setting.asked.pools:
+        return []
+    if entry is None:
+        return [
+            f"nothing of {held.setting.engine.title}'s memory was compared with enough logs to state an error"
+        ]
+    layout, range_of = held.layout, entry.values
+    beyond = [gpu.name for gpu in dict.fromkeys(gpus) if gpu.name not in range_of["gpu"]]
+    beyond += [f"TP{layout.tp}"] if layout.tp > range_of["tp"] else []
+    beyond += [f"PP{layout.pp}"] if layout.pp > range_of["pp"] else []
+    beyond += ["expert parallelism"] if layout.ep > 1 else []
+    beyond += ["data-parallel attention"] if layout.dp_attention > 1 else []
+    kinds = {kind_of(mixer) for mixer, _ in held.model.mixers}
+    beyond += sorted(kinds - set(range_of["kinds"]))
+    worst = f"KV tokens within {range_of['worst_kv_tokens']:.1%} of its logs at worst".replace("%", " %")
+    if not beyond:
+        return [f"{worst} (costmodel validate memory)"]
+    return [f"{worst} (costmodel validate memory), but none of them has {', '.join(beyond)}"]
 
 
 def _warnings(held: Fit, tokens: int) -> tuple[str, ...]:

@@ -80,10 +80,11 @@ def check_whole(option: str, value: object, low: int = 1) -> None:
 
 
 def context_warnings(model: Model, tokens: int) -> tuple[str, ...]:
-    """Return a warning when ``tokens`` exceed what the model's configuration allows."""
+    """Return what to beware of in the model, and when ``tokens`` exceed what its configuration allows."""
     if model.max_context is None or tokens <= model.max_context:
-        return ()
-    return (f"{tokens:,} tokens exceed the {model.max_context:,} positions that {model.name} is made for",)
+        return model.warnings
+    beyond = f"{tokens:,} tokens exceed the {model.max_context:,} positions that {model.name} is made for"
+    return (*model.warnings, beyond)
 
 
 def model_source(model: Model) -> str:
