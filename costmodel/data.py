@@ -75,7 +75,7 @@ def load_toml(source: Traversable | Path | str) -> dict[str, Any]:
     source = Path(source) if isinstance(source, str) else source
     where = str(source)
     try:
-        text = source.read_bytes().decode("utf-8")
+        text = source.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError("no such file", where=where) from None
     except IsADirectoryError:

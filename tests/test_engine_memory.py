@@ -29,7 +29,8 @@ from costmodel.inputs.model import (
 )
 from costmodel.inputs.parameters import storage_of
 from costmodel.memory.capacity import Fit, fit
-from costmodel.memory.engine import dotted, load_engine, parse_version
+from costmodel.memory.engine import dotted, parse_version
+from costmodel.memory.engine_file import load_engine
 from costmodel.memory.fewest import layouts_for
 from costmodel.memory.logs import log_lines
 from costmodel.memory.pages import Plan, plan_pages

@@ -114,4 +114,4 @@ def test_tables_agree() -> None:
     assert not set(WRAPPERS) & set(ADAPTERS)
     assert set(TEXT_DEFAULTS) <= set(ADAPTERS)
     missing = {inner for inner in WRAPPERS.values() if inner and inner not in ADAPTERS}
-    assert missing <= {"exaone4", "gemma3n_text"}
+    assert missing <= {"gemma3n_text"}

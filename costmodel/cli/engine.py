@@ -19,7 +19,7 @@ ENGINE_OPTIONS = (
 
 
 def _engines() -> Iterable[str]:
-    from ..memory.engine import engine_names
+    from ..memory.engine_file import engine_names
 
     return engine_names()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ..errors import InputError
 from .engine import MAX_MODEL_LEN, engine_options, layers_of_stages, layout_options, take_engine, together
 from .options import (
     GPU,
@@ -19,6 +20,7 @@ from .options import (
     option,
     tp_option,
 )
+from .scenario import stated
 
 
 @click.command("kv")
@@ -47,7 +49,8 @@ from .options import (
 )
 @option("--users", type=Whole(MOST_REQUESTS), help="Sequences held at once: asks for the fewest GPUs.")
 @answers("kv", explain=True, fit_asked=True)
-def command(**options: Any) -> object:
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> object:
     """KV cache bytes of a sequence of MODEL; with --hardware, what fits and what the engine will log.
 
     MODEL is a packaged name (costmodel show models) or the path of a config.json.
@@ -60,7 +63,27 @@ def command(**options: Any) -> object:
     """
     from ..questions.kv import ask_kv
 
+    _refuse_unused(stated(ctx), bool(options["hardware"]), bool(options["kv_pool"]))
     engine = take_engine(options, block_tokens=options.pop("block_size"), pool_bytes=options.pop("kv_pool"))
     split = layers_of_stages(options.pop("pp_layers"))
     boards = options.pop("hardware") or None
     return ask_kv(**options, hardware=boards, engine=engine, pp_layers=split)
+
+
+#: What only a pool gives a meaning to, and what sizes one.
+OF_A_POOL = ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size")
+SIZING = ("memory_share", "activation", "non_torch")
+
+
+def _refuse_unused(said: dict[str, str], hardware: bool, pool: bool) -> None:
+    """Refuse by name what would change nothing."""
+    why = {"no effect without --hardware or --kv-pool": () if hardware or pool else (*OF_A_POOL, *SIZING)}
+    if pool:
+        why["no effect beside --kv-pool, which is the pool itself"] = SIZING
+    problems = [
+        f"{', '.join(unused)}: {reason}"
+        for reason, keys in why.items()
+        if (unused := [said[key] for key in keys if key in said])
+    ]
+    if problems:
+        raise InputError(problems)

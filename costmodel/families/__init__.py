@@ -206,6 +206,15 @@ def _with_quantisation_beside(path: Path, data: object) -> object:
     return {**data, "quantization_config": _parse_json(content, str(beside))}
 
 
+def _no_key_twice(pairs: list[tuple[str, object]], where: str) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        raise InputError(f"{', '.join(twice)}: stands twice in one object; expected once", where=where)
+    return found
+
+
 def _parse_json(content: bytes, where: str) -> object:
     try:
         text = content.decode("utf-8-sig")
@@ -215,7 +224,7 @@ def _parse_json(content: bytes, where: str) -> object:
     if not text.strip():
         raise InputError("the file is empty; expected a JSON object", where=where)
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=lambda pairs: _no_key_twice(pairs, where))
     except json.JSONDecodeError as error:
         cut = " (the file ends there: is it cut off?)" if error.pos >= len(text.rstrip()) else ""
         problem = f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}{cut}"

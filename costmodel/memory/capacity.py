@@ -8,13 +8,14 @@ from typing import TypeVar
 
 from ..errors import DoesNotFitError, InputError
 from ..inputs.hardware import Gpu
-from ..inputs.model import Attention, LatentAttention, Model
+from ..inputs.model import LatentAttention, Model
 from ..inputs.parameters import storage_of
-from .kv import check_cache, kv_bytes
+from .kv import check_cache
 from .pages import Plan, plan_pages
 from .parallelism import Parallelism, check_tp
 from .pool import GIB, Pool, given_pool, stage_pool
 from .settings import EngineSettings, Resolved, resolve
+from .slots import Slots, plan_slots
 from .stages import pipeline_stages
 
 MOST_TOKENS = 10**9
@@ -23,10 +24,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class StageFit:
-    """What one stage holds: its pool and how it is cut; ``plan`` is None for engines without block groups."""
+    """What one stage holds: its pool, how it is cut, and the blocks or pages in it."""
 
     pool: Pool
-    plan: Plan | None
+    plan: Plan | Slots
     units: int
 
 
@@ -35,7 +36,7 @@ class Fit:
     """What an instance holds. ``worst`` is the stage that limits it.
 
     ``blocks`` and ``tokens`` are the engine's own figures (None: it reports none); ``concurrency`` is how
-    many sequences of ``max_model_len`` tokens fit, ``longest`` the longest single sequence. With several
+    many sequences of ``max_model_len`` tokens fit, ``longest`` the longest single sequence (None: any). With several
     attention groups they are those of one group, as each logs its own.
     """
 
@@ -50,11 +51,11 @@ class Fit:
     block_tokens: int
     tokens: int
     concurrency: float
-    longest: int
+    longest: int | None
 
     def sequences(self, tokens: int) -> int:
         """Sequences of ``tokens`` tokens that all groups hold at once, whatever the batch limit."""
-        return int(_sequences(self.worst, tokens)) * self.layout.dp_attention
+        return int(self.worst.plan.concurrency(self.worst.units, tokens)) * self.layout.dp_attention
 
 
 def fit(
@@ -81,6 +82,9 @@ def fit(
     setting = resolve(
         settings or EngineSettings(), gpus[0] if gpus else None, layout, towers=bool(model.loaded_extras)
     )
+    allowed = setting.engine.kv_dtypes
+    if kv_dtype not in allowed:
+        raise InputError(f"--kv-dtype {kv_dtype}: {setting.engine.title} has {', '.join(allowed)}")
     stages = pipeline_stages(model, layout.pp, split)
     if setting.asked.pools:
         given = _one_each("--kv-pool", setting.asked.pools, layout)
@@ -126,18 +130,14 @@ def _check_room(
 
 
 def _stage_fit(model: Model, pool: Pool, kv_dtype: str, layout: Parallelism, setting: Resolved) -> StageFit:
+    page = _block_tokens(model, kv_dtype, setting)
+    plan: Plan | Slots
     if setting.engine.budget == "share_of_total":
-        plan = plan_pages(
-            model,
-            pool.stage,
-            kv_dtype,
-            layout.attention_tp,
-            _block_tokens(model, kv_dtype, setting),
-            setting.max_num_batched_tokens,
-            setting.rules,
-        )
-        return StageFit(pool, plan, plan.blocks(pool.pool_bytes))
-    return StageFit(pool, None, _pool_tokens(pool, kv_dtype, layout, setting))
+        steps = setting.max_num_batched_tokens
+        plan = plan_pages(model, pool.stage, kv_dtype, layout.attention_tp, page, steps, setting.rules)
+        return StageFit(pool, plan, plan.blocks(pool.pool_bytes) if plan.block_bytes else MOST_TOKENS)
+    plan = plan_slots(pool, kv_dtype, layout, page, setting)
+    return StageFit(pool, plan, plan.blocks(plan.pool_bytes) if plan.block_bytes else MOST_TOKENS)
 
 
 def _block_tokens(model: Model, kv_dtype: str, setting: Resolved) -> int:
@@ -151,29 +151,6 @@ def _block_tokens(model: Model, kv_dtype: str, setting: Resolved) -> int:
     return 64 if sparse or (narrow and paged) else setting.block_tokens
 
 
-def _pool_tokens(pool: Pool, kv_dtype: str, layout: Parallelism, setting: Resolved) -> int:
-    """Tokens of a pool without block groups (SGLang, TensorRT-LLM): those of the layers that grow.
-
-    SGLang keeps a share of the pool for states and gives windowed layers a fixed share of the tokens.
-    """
-    held = kv_bytes(pool.stage.model, 1, kv_dtype, layout.tp, layout=layout)
-    spread, room = layout.attention_tp, pool.pool_bytes
-    per_gpu = {True: 0.0, False: 0.0}
-    states = 0.0
-    for row, (mixer, count) in zip(held.rows, pool.stage.model.mixers):
-        states += count * row.state_bytes / spread
-        windowed = isinstance(mixer, Attention) and mixer.window is not None
-        per_gpu[windowed] += count * (row.kv_bytes_per_gpu - row.state_bytes / spread)
-    ratio = setting.rules.get("state_ratio")
-    if states and ratio:
-        room /= 1 + ratio
-    each = per_gpu[False] + per_gpu[True] * setting.rules.get("window_ratio", 1.0)
-    if not each:
-        return MOST_TOKENS
-    page = _block_tokens(pool.stage.model, kv_dtype, setting)
-    return int(room / each) // page * page
-
-
 def _answer(
     model: Model,
     layout: Parallelism,
@@ -183,15 +160,8 @@ def _answer(
     worst: StageFit,
     max_model_len: int,
 ) -> Fit:
-    plan = worst.plan
-    if plan is None:
-        tokens = worst.units
-        blocks = None if setting.block_tokens == 1 else tokens // setting.block_tokens
-        return Fit(
-            model, layout, kv_dtype, setting, tuple(fits), worst, max_model_len, blocks,
-            setting.block_tokens, tokens, tokens / max_model_len, min(tokens, MOST_TOKENS),
-        )  # fmt: skip
-    if worst.units < 1:
+    plan, blocks = worst.plan, worst.units
+    if blocks < 1:
         raise DoesNotFitError(
             f"{model.name}: {worst.pool.pool_bytes / GIB:.3f} GiB are left for KV, less than one block of "
             f"{plan.block_tokens} tokens in every layer"
@@ -204,28 +174,23 @@ def _answer(
         stages=tuple(fits),
         worst=worst,
         max_model_len=max_model_len,
-        blocks=worst.units,
+        blocks=None if setting.block_tokens == 1 or not plan.block_bytes else blocks,
         block_tokens=plan.block_tokens,
-        tokens=plan.tokens(worst.units, max_model_len),
-        concurrency=plan.concurrency(worst.units, max_model_len),
-        longest=_longest(plan, worst.units),
+        tokens=plan.tokens(blocks, max_model_len) if plan.block_bytes else 0,
+        concurrency=plan.concurrency(blocks, max_model_len),
+        longest=_longest(plan, blocks),
     )
 
 
-def _longest(plan: Plan, blocks: int) -> int:
-    """Longest sequence whose blocks fit: bisection on whole tokens."""
+def _longest(plan: Plan | Slots, blocks: int) -> int | None:
+    """Longest sequence that fits, by bisection on whole tokens; None where any length does."""
+    if plan.concurrency(blocks, MOST_TOKENS) >= 1:
+        return None
     low, high = 0, MOST_TOKENS
     while low < high:
         middle = (low + high + 1) // 2
-        if plan.sequence_blocks(middle) <= blocks:
+        if plan.concurrency(blocks, middle) >= 1:
             low = middle
         else:
             high = middle - 1
     return low
-
-
-def _sequences(stage: StageFit, tokens: int) -> float:
-    """Sequences of ``tokens`` tokens that a stage holds in one attention group."""
-    if stage.plan is not None:
-        return stage.plan.concurrency(stage.units, tokens)
-    return stage.units / tokens

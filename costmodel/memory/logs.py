@@ -35,7 +35,7 @@ def _vllm(fit: Fit, weights_known: bool) -> tuple[str, ...]:
 
 def _sglang(fit: Fit, weights_known: bool) -> tuple[str, ...]:
     """SGLang writes GB and means GiB."""
-    tokens = fit.worst.units
+    tokens = fit.tokens
     lines = [f"Load weight end. mem usage={fit.worst.pool.weights.total_bytes / GIB:.2f} GB."]
     lines = lines if weights_known else []
     lines.append(_sglang_pools(fit, tokens))
@@ -47,7 +47,8 @@ def _sglang_pools(fit: Fit, tokens: int) -> str:
     model, ratio = fit.worst.pool.stage.model, fit.setting.rules["window_ratio"]
     spread = fit.layout.attention_tp
     sizes = [(mixer, count * bytes_per_gpu(mixer, fit.kv_dtype, spread)) for mixer, count in model.mixers]
-    if any(mixer.window for mixer, _ in sizes):
+    windows = [mixer.window is not None for mixer, _ in sizes]
+    if any(windows) and not all(windows):
         return (
             f"Use sliding window memory pool. full_layer_tokens={tokens}, "
             f"swa_layer_tokens={int(ratio * tokens) // fit.block_tokens * fit.block_tokens}"
@@ -60,7 +61,7 @@ def _sglang_pools(fit: Fit, tokens: int) -> str:
 
 
 def _trtllm(fit: Fit, weights_known: bool) -> tuple[str, ...]:
-    left, tokens = fit.worst.pool.pool_bytes / GIB, fit.worst.units
+    left, tokens = fit.worst.pool.pool_bytes / GIB, fit.tokens
     per_sequence = -(-fit.max_model_len // fit.block_tokens)
     return (
         f"Number of tokens per block: {fit.block_tokens}.",

@@ -14,7 +14,8 @@ from ..formulas import memory as book
 from ..inputs.hardware import Gpu
 from ..inputs.model import Dense, Experts, Model
 from ..inputs.parameters import Storage
-from .engine import Engine, dotted, load_engine
+from .engine import Engine, dotted
+from .engine_file import load_engine
 from .parallelism import Parallelism
 from .settings import Resolved
 from .stages import Stage

@@ -84,7 +84,7 @@ def stage_pool(stage: Stage, storage: Storage, layout: Parallelism, gpu: Gpu, se
             *_weights(weights),
             Factor("peak activation", -extra.activation_bytes, _profiled(setting)),
             Factor("outside torch", -extra.non_torch_bytes, "context and communication buffers"),
-            Factor("left unused", -(1 - share) * left, f"the engine takes {share:g} of what is free"),
+            Factor("left unused", float(pool) - left, f"the engine takes {share:g} of what is free"),
         )
     return Pool(stage, asked, weights, extra, subtracted, float(pool), parts)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from ..errors import InputError
 from ..inputs.hardware import Gpu
-from .engine import Engine, Entry, Version, load_engine, parse_version
+from .engine import Engine, Entry, Version, parse_version
+from .engine_file import load_engine
 from .parallelism import Parallelism
 
 
@@ -87,16 +88,23 @@ def resolve(
         raise InputError(
             f"--engine-version {settings.version}: rules are known up to {engine.title} {engine.newest_version}"
         )
+    if engine.budget == "static_pool" and settings.activation_bytes is not None:
+        raise InputError(f"--activation: {engine.title}'s budget does not subtract activations")
     rules = engine.rules(version)
     batch = engine.batch(version, gpu.name if gpu else "", gpu.memory_bytes if gpu else 0.0)
     values = rules.values
     share = settings.memory_share
     defaults = []
     if share is None:
-        share = _default_share(engine, values, batch, gpu, layout, towers) if gpu else 1.0
+        chunk = settings.max_num_batched_tokens
+        share = _default_share(engine, values, batch, gpu, layout, towers, chunk) if gpu else 1.0
         if gpu:
             defaults.append(f"{_share_name(engine)} {share:g}")
     seqs, tokens = _batch(settings, batch, defaults)
+    if settings.max_num_seqs and seqs > tokens:
+        raise InputError(
+            f"--max-num-seqs {seqs:,} exceeds the {tokens:,} tokens of a step: raise --max-num-batched-tokens, too"
+        )
     return Resolved(
         engine=engine,
         version=version,
@@ -135,7 +143,13 @@ def _share_name(engine: Engine) -> str:
 
 
 def _default_share(
-    engine: Engine, rules: Mapping[str, Any], batch: Entry, gpu: Gpu, layout: Parallelism, towers: bool
+    engine: Engine,
+    rules: Mapping[str, Any],
+    batch: Entry,
+    gpu: Gpu,
+    layout: Parallelism,
+    towers: bool,
+    chunk: int | None,
 ) -> float:
     """The engine's default share; SGLang derives it from what it sets aside for steps and graphs.
 
@@ -146,7 +160,7 @@ def _default_share(
     mib = 2.0**20
     graphs = batch.values["cuda_graph_max_bs" if layout.tp < 4 else "cuda_graph_max_bs_tp4"]
     reserve = rules["reserve"] + layout.gpus * rules["reserve_per_gpu"]
-    reserve += rules["chunk_multiple"] * max(2048, batch.values["chunked_prefill_size"]) * mib
+    reserve += rules["chunk_multiple"] * max(2048, chunk or batch.values["chunked_prefill_size"]) * mib
     reserve += rules["graph_multiple"] * graphs * mib
     if layout.dp_attention > 1:
         each = rules["group_reserve"]

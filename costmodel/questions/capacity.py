@@ -9,10 +9,12 @@ from ..answer import About
 from ..inputs.hardware import Gpu
 from ..inputs.model import LatentAttention, Model
 from ..memory.capacity import Fit, fit
-from ..memory.engine import load_engine, parse_version
+from ..memory.engine import parse_version
+from ..memory.engine_file import load_engine
 from ..memory.fewest import Layouts, at_once, layouts_for
 from ..memory.kv import kind_of
 from ..memory.logs import log_lines
+from ..memory.pages import Plan
 from ..memory.parallelism import Parallelism
 from ..memory.pool import Factor
 from ..memory.settings import EngineSettings, Resolved, resolve
@@ -71,10 +73,11 @@ class Capacity:
     kv_cache_tokens_mean: str
     max_model_len: int
     max_concurrency: float
-    longest_context_tokens: int
-    longest_held_tokens: int
+    longest_context_tokens: int | None
+    longest_held_tokens: int | None
+    longest_reason: str | None
     largest_batch: int
-    block_bytes: int | None
+    block_bytes: float
     layer_groups: int
     sequence_reserved_bytes: float | None
     limiting_stage: int
@@ -93,12 +96,16 @@ def used_dtype(
     Sources: vLLM wheels 0.11.0 to 0.33.0, flashmla_sparse.py and config.py; SGLang 0.5.9, pull request 11309.
     """
     sparse = any(isinstance(mixer, LatentAttention) and mixer.top_k is not None for mixer, _ in model.mixers)
-    if not sparse or engine.engine not in ("vllm", "sglang"):
+    if engine.engine == "all":
         return kv_dtype
-    version = parse_version(engine.version or load_engine(engine.engine).default_version)
-    if engine.engine == "vllm" and version < (0, 12) and asked in (None, "auto", "fp8"):
+    known = load_engine(engine.engine)
+    if not sparse or known.name not in ("vllm", "sglang"):
+        return kv_dtype
+    version = parse_version(engine.version or known.default_version)
+    if known.name == "vllm" and version < (0, 12) and asked in (None, "auto", "fp8"):
         return "fp8_ds_mla"
-    plain = engine.engine == "vllm" and version >= (0, 18, 1) and gpu and gpu.generation == "Blackwell"
+    blackwell = gpu is not None and gpu.generation.lower() == "blackwell"
+    plain = known.name == "vllm" and version >= (0, 18, 1) and blackwell
     return "fp8_ds_mla" if asked == "fp8" and not plain else kv_dtype
 
 
@@ -159,8 +166,10 @@ def _capacity(held: Fit, gpus: Sequence[Gpu], tokens: int) -> Capacity:
     setting, pool, plan = held.setting, held.worst.pool, held.worst.plan
     gpu = gpus[pool.stage.index % len(gpus)] if gpus else None
     known = gpu is not None and not setting.asked.pools
+    limits = [each for each in (held.longest, held.model.max_context) if each is not None]
     parts = known and setting.engine.budget != "static_pool"
-    reserved = plan.sequence_blocks(tokens) * plan.block_bytes if plan else None
+    paged = isinstance(plan, Plan)
+    reserved = plan.sequence_blocks(tokens) * plan.block_bytes if paged else None
     return Capacity(
         engine=setting.engine.name,
         engine_version=setting.version_text,
@@ -182,11 +191,12 @@ def _capacity(held: Fit, gpus: Sequence[Gpu], tokens: int) -> Capacity:
         kv_cache_tokens_mean=TOKENS_MEAN[str(setting.rules["kv_tokens"])],
         max_model_len=held.max_model_len,
         max_concurrency=held.concurrency,
-        longest_context_tokens=min(held.longest, held.model.max_context or held.longest),
+        longest_context_tokens=min(limits) if limits else None,
         longest_held_tokens=held.longest,
+        longest_reason=None if held.longest else "no layer grows beyond its window: any length fits",
         largest_batch=at_once(held, tokens),
-        block_bytes=plan.block_bytes if plan else None,
-        layer_groups=len(plan.groups) if plan else 1,
+        block_bytes=plan.block_bytes,
+        layer_groups=len(plan.groups) if isinstance(plan, Plan) else 1,
         sequence_reserved_bytes=reserved,
         limiting_stage=pool.stage.index + 1,
         stages=tuple(_stage(held, gpus, each, known, parts) for each in range(len(held.stages))),
@@ -267,7 +277,7 @@ def _outside(held: Fit, gpus: Sequence[Gpu]) -> list[str]:
 
 def _warnings(held: Fit, tokens: int) -> tuple[str, ...]:
     found = list(held.worst.pool.overheads.notes)
-    if held.longest < held.max_model_len:
+    if held.longest is not None and held.longest < held.max_model_len:
         refuses = held.setting.engine.name == "vllm"
         found.append(
             f"one sequence of {held.max_model_len:,} tokens does not fit: the longest is {held.longest:,} tokens; "
@@ -278,7 +288,7 @@ def _warnings(held: Fit, tokens: int) -> tuple[str, ...]:
             )
         )
     plan = held.worst.plan
-    if plan and len(plan.groups) > 1:
+    if isinstance(plan, Plan) and len(plan.groups) > 1:
         reserved = plan.sequence_blocks(tokens) * plan.block_bytes
         least = plan.sequence_blocks(1) * plan.block_bytes
         if least > reserved / 2:

@@ -128,6 +128,12 @@ def ask_kv(
         if len(gpus) > 1:
             raise InputError("--users compares layouts of one GPU: pass --hardware once")
         fixed = {name: degree for name, degree in asdict(layout).items() if degree > 1}
+        if max_model_len is not None:
+            raise InputError("--max-model-len: no effect beside --users, which counts sequences of --tokens")
+        if pp_layers is not None:
+            raise InputError("--pp-layers: no effect beside --users, which splits layers evenly")
+        if setting.pools:
+            raise InputError("--kv-pool: no effect beside --users, which sizes the pool of each layout")
         fewest, about = fewest_of(found, gpu, users, tokens, stored, dtype, setting, fixed)
     elif gpus or setting.pools:
         length = tokens if max_model_len is None else max_model_len
@@ -238,7 +244,8 @@ def _expanded(model: Model) -> int | None:
 def _assumptions(model: Model, asked: str | None, stored: str, layout: Parallelism) -> tuple[str, ...]:
     said = []
     if asked is None:
-        said.append(f"KV in {stored}, after the dtype of the weights")
+        why = "after the dtype of the weights" if model.wide_dtype else "as the configuration states no dtype"
+        said.append(f"KV in {stored}, {why}")
     elif stored != asked and stored in LATENT_LAYOUTS:
         said.append(
             f"--kv-dtype {asked} is kept as {stored}: scales beside the latent, its rotary key 16 bits wide"

@@ -13,7 +13,7 @@ from ..formulas import BOOK, formula_named
 from ..inputs.efficiency import Efficiency, efficiency_for
 from ..inputs.hardware import Gpu, gpu_names, load_gpu
 from ..inputs.link import Connector, Link, connector_names, link_names, load_connector, load_link
-from ..memory.engine import engine_names
+from ..memory.engine_file import engine_names
 from ..memory.parallelism import Parallelism
 from .explain import FormulaEntry, formula_entry
 from .show_engine import engine_entry, engine_row, family_entry, family_names, family_row

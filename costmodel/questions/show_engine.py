@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ..answer import About
 from ..errors import InputError, unknown
 from ..families import ADAPTERS, WRAPPERS, adapter
-from ..memory.engine import dotted, load_engine
+from ..memory.engine import dotted
+from ..memory.engine_file import load_engine
 from .show_model import SCHEMA
 
 

@@ -266,7 +266,7 @@ def _fits_used(kind: InstanceKind, step: Step) -> tuple[FitUsed, ...]:
 
 def _about(kind: InstanceKind, used: Sequence[FitUsed], phase: str, prompt: Chunk, longest: int) -> About:
     gpu = kind.gpu
-    keys = [f"peak_{kind.weight_dtype}", f"peak_{kind.activation_dtype}", "memory_bandwidth"]
+    keys = [f"peak_{kind.product_dtype}", f"peak_{kind.activation_dtype}", "memory_bandwidth"]
     keys += ["nvlink_bandwidth"] if kind.tp > 1 else []
     figures = [f"{gpu.name} {k}, {gpu.values[k].text}: {gpu.values[k].source}" for k in dict.fromkeys(keys)]
     said = ["one GPU of the instance; operators one after the other, without gaps"]

@@ -18,8 +18,7 @@ KINDS = ("memory",)
 PACKAGED = "measurements/vllm_memory.csv"
 REQUIRED = ("engine", "engine_version", "model", "gpu", "tp", "pp", "gpu_memory_utilization")
 #: Figures of a row that are compared, and the regime under which their errors are summed up.
-FIGURES = {"weights_bytes": "weights", "kv_cache_tokens": "kv_tokens", "kv_pool_bytes": "kv_pool",
-           "activation_bytes": "activation"}  # fmt: skip
+FIGURES = ("weights", "kv_tokens", "kv_pool", "blocks", "concurrency", "activation", "non_torch")
 
 
 #: What the regime "all" takes together: the two figures that an engine's users look for.
@@ -28,7 +27,9 @@ HEADLINE = ("weights", "kv_tokens")
 
 @dataclass(frozen=True)
 class ErrorRow:
-    """Errors of ``n`` rows as fractions: mean, median, 90th percentile and largest of their size, mean with sign."""
+    """Errors of ``n`` configurations as fractions: mean, median, 90th percentile and largest of their size, and
+    their mean with its sign. ``measured_rows`` with the same prediction count once, by their mean error.
+    """
 
     kind: str
     gpu: str
@@ -36,6 +37,7 @@ class ErrorRow:
     split: str
     regime: str
     n: int
+    measured_rows: int
     mape: float
     median: float
     p90: float
@@ -129,23 +131,31 @@ def _summaries(compared: Sequence[MemoryRow]) -> Iterable[ErrorRow]:
     keys = sorted({(row.gpu, row.stack) for row in compared})
     groups = everywhere + [(g, s, [r for r in compared if (r.gpu, r.stack) == (g, s)]) for g, s in keys]
     for gpu, stack, members in groups:
-        for regime in ("all", *FIGURES.values()):
+        for regime in ("all", *FIGURES):
             for split in ("all", "fitted", "held_out"):
-                found = [
-                    row.errors[figure]
-                    for row in members
-                    for figure in (HEADLINE if regime == "all" else (regime,))
-                    if figure in row.errors and split in ("all", row.split) and _counts(row, figure)
-                ]
-                if found:
-                    yield _summary(gpu, stack, split, regime, found)
+                figures = HEADLINE if regime == "all" else (regime,)
+                chosen = [row for row in members if split in ("all", row.split)]
+                repeats = [errors for figure in figures for errors in _repeats(chosen, figure)]
+                if repeats:
+                    yield _summary(gpu, stack, split, regime, repeats)
+
+
+def _repeats(rows: Sequence[MemoryRow], figure: str) -> list[list[float]]:
+    """Errors of a figure, those of one configuration together: rows for which the same is predicted."""
+    found: dict[object, list[float]] = {}
+    for row in rows:
+        if figure in row.errors and _counts(row, figure):
+            key = (row.model, row.gpu, row.stack, row.tp, row.pp, *row.predicted.values())
+            found.setdefault(key, []).append(row.errors[figure])
+    return list(found.values())
 
 
 def _counts(row: MemoryRow, regime: str) -> bool:
     return row.incomplete is None or regime == "weights"
 
 
-def _summary(gpu: str, stack: str, split: str, regime: str, errors: Sequence[float]) -> ErrorRow:
+def _summary(gpu: str, stack: str, split: str, regime: str, repeats: Sequence[Sequence[float]]) -> ErrorRow:
+    errors = [sum(errors) / len(errors) for errors in repeats]
     sizes = sorted(abs(error) for error in errors)
     return ErrorRow(
         kind="memory",
@@ -154,6 +164,7 @@ def _summary(gpu: str, stack: str, split: str, regime: str, errors: Sequence[flo
         split=split,
         regime=regime,
         n=len(sizes),
+        measured_rows=sum(len(errors) for errors in repeats),
         mape=sum(sizes) / len(sizes),
         median=median(sizes),
         p90=sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))],

@@ -122,6 +122,9 @@ REGIMES = {
     "activation_bytes": "activation",
     "kv_pool_bytes": "kv_pool",
     "kv_cache_tokens": "kv_tokens",
+    "kv_cache_blocks": "blocks",
+    "max_concurrency": "concurrency",
+    "non_torch_bytes": "non_torch",
 }
 
 
@@ -131,6 +134,9 @@ def _logged(line: Mapping[str, str]) -> dict[str, float]:
         "activation_bytes": ("activation_gib", GIB),
         "kv_pool_bytes": ("kv_cache_gib", GIB),
         "kv_cache_tokens": ("kv_cache_tokens", 1),
+        "kv_cache_blocks": ("kv_cache_blocks", 1),
+        "max_concurrency": ("max_concurrency", 1),
+        "non_torch_bytes": ("non_torch_gib", GIB),
     }
     found = {}
     for figure, (column, unit) in columns.items():
@@ -143,7 +149,12 @@ def _logged(line: Mapping[str, str]) -> dict[str, float]:
 def _predicted(held: Fit, logged: Mapping[str, float]) -> dict[str, float]:
     """Figures of the stage that limits; weights and activation of the stage nearest to what was logged."""
     pools = [each.pool for each in held.stages]
-    found: dict[str, float] = {"kv_cache_tokens": float(held.tokens)}
+    found: dict[str, float] = {
+        "kv_cache_tokens": float(held.tokens),
+        "max_concurrency": held.concurrency,
+    }
+    if held.blocks is not None:
+        found["kv_cache_blocks"] = float(held.blocks)
     if "weights_bytes" in logged:
         sizes = [pool.weights.total_bytes for pool in pools]
         nearest = min(range(len(pools)), key=lambda place: abs(sizes[place] - logged["weights_bytes"]))
@@ -152,6 +163,7 @@ def _predicted(held: Fit, logged: Mapping[str, float]) -> dict[str, float]:
         peaks = [pool.overheads.activation_bytes for pool in pools]
         wanted = logged.get("activation_bytes", max(peaks))
         found["activation_bytes"] = min(peaks, key=lambda peak: abs(peak - wanted))
+        found["non_torch_bytes"] = held.worst.pool.overheads.non_torch_bytes
     wanted = logged.get("kv_pool_bytes", 0.0)
     found["kv_pool_bytes"] = min((pool.pool_bytes for pool in pools), key=lambda size: abs(size - wanted))
     return found

@@ -181,10 +181,11 @@ def _remarks(capacity: Capacity) -> list[str]:
         found["cuda_graph_bytes"] = "(beside the budget: this version does not subtract them)"
     if capacity.missing_reason:
         found["activation_bytes"] = f"({capacity.missing_reason})"
-    if capacity.longest_context_tokens < capacity.longest_held_tokens:
-        found["longest_context_tokens"] = (
-            f"(the model's limit; the pool would hold {capacity.longest_held_tokens:,})"
-        )
+    held = capacity.longest_held_tokens
+    if held is None:
+        found["longest_context_tokens"] = f"({capacity.longest_reason})"
+    elif capacity.longest_context_tokens != held:
+        found["longest_context_tokens"] = f"(the model's limit; the pool would hold {held:,})"
     if capacity.layer_groups > 1:
         found["kv_cache_tokens"] = (
             f"({capacity.kv_cache_tokens_mean}; {capacity.layer_groups} groups of layers)"

@@ -93,7 +93,7 @@ def shown(key: str, value: object, *, binary: bool = False) -> str:
 
 
 def _with_unit(value: float, dimension: Dimension, binary: bool) -> str:
-    if dimension != "byte" or not isinstance(value, int):
+    if dimension != "byte" or not isinstance(value, int) or binary:
         return format_si(value, dimension, 4 if binary else 3, binary=binary)
     return f"{value:,} B" if abs(value) < EXACT_BELOW else format_si(value, dimension)
 

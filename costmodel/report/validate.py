@@ -10,13 +10,14 @@ SUMMARY = {
     "gpu": "GPU",
     "stack": "stack",
     "regime": "figure",
-    "split": "rows",
-    "n": "n",
-    "mape": "mean error",
+    "split": "split",
+    "n": "configurations",
+    "measured_rows": "rows",
+    "mape": "mean |error|",
     "median": "median",
     "p90": "P90",
     "worst": "largest",
-    "bias": "bias",
+    "bias": "mean error",
 }
 FIGURES = {
     "weights_bytes": ("weights, GiB", 2**30, "weights"),
@@ -26,11 +27,16 @@ FIGURES = {
 }
 
 
+#: Figures that need everything a row should state.
+POOLED = ("kv_pool", "kv_tokens")
+
+
 def page(answer: ValidateAnswer, detail: bool) -> Page:
     """Return the page of an answer; ``detail`` adds the summaries of each stack."""
     overall = [row for row in answer.rows if detail or row.gpu == "all"]
     blocks: list[Block] = [
-        Table(tuple(SUMMARY.values()), tuple(_summary(row) for row in overall), (False,) * 4 + (True,) * 6),
+        Table(tuple(SUMMARY.values()), tuple(_summary(row) for row in overall), (False,) * 4 + (True,) * 7),
+        *_left_out(answer),
         Heading("Logged, predicted, error"),
         _rows(answer.compared),
     ]
@@ -41,6 +47,17 @@ def page(answer: ValidateAnswer, detail: bool) -> Page:
             table(reasons, {"model": "model", "stack": "stack", "why": "why"}),
         ]
     return Page(f"Validation: {answer.kind}, {answer.measurements}", tuple(blocks), answer.about)
+
+
+def _left_out(answer: ValidateAnswer) -> list[Block]:
+    rows = [row for row in answer.compared if row.incomplete is not None]
+    if not rows:
+        return []
+    worst = max((abs(row.errors[name]) for row in rows for name in row.errors if name in POOLED), default=0.0)
+    return [
+        f"{len(rows)} rows leave open what their prediction needs; of them only weights enter the summary (pool or "
+        f"tokens are off by up to {worst:.0%} under the defaults taken)."
+    ]
 
 
 def _summary(row: object) -> tuple[str, ...]:
@@ -54,13 +71,13 @@ def _rows(compared: tuple[MemoryRow, ...]) -> Table:
     used = {
         figure: parts for figure, parts in FIGURES.items() if any(figure in row.logged for row in compared)
     }
-    headers = ("model", "GPU", "stack", "TP", "PP", *(parts[0] for parts in used.values()))
+    headers = ("model", "GPU", "stack", "TP", "PP", "split", *(parts[0] for parts in used.values()))
     lines = []
     for row in compared:
-        cells = [row.model, row.gpu, row.stack, str(row.tp), str(row.pp)]
+        cells = [row.model, row.gpu, row.stack, str(row.tp), str(row.pp), row.split]
         cells += [_cell(row, figure, unit, regime) for figure, (_, unit, regime) in used.items()]
         lines.append(tuple(cells))
-    return Table(headers, tuple(lines), (False,) * 3 + (True,) * (2 + len(used)))
+    return Table(headers, tuple(lines), (False,) * 3 + (True,) * 2 + (False,) + (True,) * len(used))
 
 
 def _cell(row: MemoryRow, figure: str, unit: float, regime: str) -> str:

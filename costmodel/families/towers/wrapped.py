@@ -11,6 +11,17 @@ from .vision import linear
 
 Counter = Callable[[Fields, int], Counts]
 
+#: Sizes that stand for a name of timm's, as configurations of DeepSeek-VL2 give it.
+NAMED: dict[str, dict[str, object]] = {
+    "siglip_so400m_patch14_384": {
+        "hidden_size": 1152,
+        "intermediate_size": 4304,
+        "num_hidden_layers": 27,
+        "patch_size": 14,
+        "image_size": 384,
+    }
+}
+
 
 def gemma3(outer: Fields, text: int) -> Counts:
     """SigLIP, a norm and one matrix."""
@@ -124,6 +135,20 @@ def internvl(outer: Fields, text: int) -> Counts:
     }
 
 
+def deepseek_vl_v2(outer: Fields, text: int) -> Counts:
+    """SigLIP by name; 2 x 2 patches to one token through two projections, and two embeddings that part tiles.
+
+    Source: modeling_deepseek_vl_v2.py of the repository, whose class default the projector is.
+    """
+    own = outer.inside("vision_config")
+    named = own.data.get("model_name")
+    if not isinstance(named, str) or named not in NAMED:
+        raise UnknownKind(f"{own.path}model_name {shown(named)}")
+    sizes = Fields(NAMED[named], own.path, named)
+    merged = 2**2 * sizes.whole("hidden_size")
+    return _siglip(sizes) | {"projector": linear(merged, text) + linear(text, text) + 2 * text}
+
+
 def qwen2_audio(outer: Fields, text: int) -> Counts:
     """Whisper's encoder and one projection."""
     own = outer.inside("audio_config")
@@ -165,6 +190,7 @@ def _merger(h: int, side: int, out: int) -> int:
 
 #: wrapper -> the towers that are known, by where their fields lie.
 COUNTERS: dict[str, dict[str, Counter]] = {
+    "deepseek_vl_v2": {"vision_config": deepseek_vl_v2},
     "gemma3": {"vision_config": gemma3},
     "gemma4": {"vision_config": gemma4},
     "glm4v": {"vision_config": glm4v},
