@@ -77,7 +77,9 @@ SIZING = ("memory_share", "activation", "non_torch")
 
 def _refuse_unused(said: dict[str, str], hardware: bool, pool: bool) -> None:
     """Refuse by name what would change nothing."""
-    why = {"no effect without --hardware or --kv-pool": () if hardware or pool else (*OF_A_POOL, *SIZING)}
+    why: dict[str, tuple[str, ...]] = {}
+    if not hardware and not pool:
+        why["no effect without --hardware or --kv-pool"] = (*OF_A_POOL, *SIZING)
     if pool:
         why["no effect beside --kv-pool, which is the pool itself"] = SIZING
     problems = [

@@ -145,7 +145,10 @@ def _repeats(rows: Sequence[MemoryRow], figure: str) -> list[list[float]]:
     found: dict[object, list[float]] = {}
     for row in rows:
         if figure in row.errors and _counts(row, figure):
-            key = (row.model, row.gpu, row.stack, row.tp, row.pp, *row.predicted.values())
+            sizes = tuple(
+                row.predicted.get(name) for name in ("weights_bytes", "kv_pool_bytes", "kv_cache_tokens")
+            )
+            key = (row.model, row.gpu, row.stack, row.tp, row.pp, *sizes)
             found.setdefault(key, []).append(row.errors[figure])
     return list(found.values())
 

@@ -78,7 +78,7 @@ def _compared(row: MemoryRow, line: Mapping[str, str]) -> MemoryRow:
     kv_dtype = _cache_dtype(line)
     settings = EngineSettings(
         engine=line["engine"],
-        version=line["engine_version"] or None,
+        version=line["engine_version"].strip().split(" ")[0] or None,
         memory_share=_stated(line, "gpu_memory_utilization", float),
         max_num_seqs=_optional(line, "max_num_seqs", int),
         max_num_batched_tokens=_optional(line, "max_num_batched_tokens", int),
