@@ -1,4 +1,4 @@
-"""Older ModelOpt checkpoints state their quantisation in a file beside config.json, not in it."""
+"""Quantisation that a configuration does not state as quantization_config: ModelOpt's file beside it, MLX's field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.families import read_model
+from costmodel.families import parse_config, read_model
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -49,3 +49,11 @@ def test_a_file_of_another_name_does_not_lie_in_a_checkpoint(tmp_path: Path) -> 
 def test_a_broken_one_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"hf_quant_config\.json: not JSON"):
         read_model(written(tmp_path, LLAMA, beside="{"))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_what_mlx_quantised_is_not_counted_as_wide(wrapped: bool) -> None:
+    own = {"quantization": {"group_size": 64, "bits": 4}}
+    data = {"model_type": "llava", "text_config": LLAMA, **own} if wrapped else {**LLAMA, **own}
+    with pytest.raises(InputError, match="as MLX writes it"):
+        parse_config(data, "config.json", "m")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..inputs.formats import WeightFormat
 from ..inputs.tensor import Tensor
-from .config import Config
+from .config import Config, shown
 from .quantised import read_quantisation
 from .quantised.base import Rule
 
@@ -38,6 +38,12 @@ def read_storage(config: Config) -> Stored:
     """Return how the checkpoint stores its weights; problems are recorded in ``config``."""
     wide = _wide_dtype(config)
     if config.null("quantization_config") and config.null("compression_config"):
+        mlx = config.data.get("quantization")
+        config.check(
+            not isinstance(mlx, dict) or "bits" not in mlx,
+            f"quantization is {shown(mlx)}, as MLX writes it; its formats are not modelled: expected a "
+            "quantization_config with a quant_method",
+        )
         return Stored(wide, wide)
     found = read_quantisation(config)
     if found is None:

@@ -70,6 +70,7 @@ INHERITED = (
     "dtype",
     "quantization_config",
     "compression_config",
+    "quantization",
     "tie_word_embeddings",
     "_source",
 )
