@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from cli_runner import asked, run
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from costmodel.data import Sourced
@@ -176,6 +177,40 @@ def test_data_parallel_attention_splits_attention_within_a_group() -> None:
     assert held.layers_bytes == (2 * 2048 + 2 * 1024 + 6144 + 128) * 2
     alone = weights_of(tiny(1), Parallelism(4, dp_attention=4))
     assert alone.layers_bytes == (2 * 4096 + 2 * 2048 + 6144 + 128) * 2
+
+
+def test_dense_blocks_lie_within_a_group_or_over_all_gpus() -> None:
+    """TP4 in two groups. vLLM splits dense blocks and shared experts by two, SGLang by four; experts by four."""
+    settings = [EngineSettings(engine=name) for name in ("vllm", "sglang")]
+    attention = 2 * 2048 + 2 * 1024 + 128  # as above, with the norms
+    routed = 8 * 64 + 8 * 3 * 8 * 64  # router whole, 8 experts of width 32 / 4
+    for blocks, vllm, sglang in (
+        (WIDE, 24_576 // 2, 24_576 // 4),
+        (Experts(8, 2, 32, shared_width=32), routed + 3 * 16 * 64, routed + 3 * 8 * 64),
+    ):
+        model = model_of(Layer(1, (HEADS, blocks), 128))
+        for setting, size in zip(settings, (vllm, sglang)):
+            held = fit(model, H100, Parallelism(4, dp_attention=2), kv_dtype="bf16", max_model_len=64,
+                       settings=setting)  # fmt: skip
+            assert held.worst.pool.weights.layers_bytes == (attention + size) * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "tp", "before", "later"),
+    [
+        # 27 kv_b_proj of 16 x 256 x 512 in bf16: copied up to 0.19 (the log's 29.43 GiB), no more from 0.20 on
+        ("deepseek-ai/DeepSeek-V2-Lite", 1, 27 * 16 * 256 * 512 * 2, 0),
+        # 61 of 128 x 256 x 512 in fp8, a sixteenth on each GPU: widened in every version
+        ("deepseek-ai/DeepSeek-V3", 16, 61 * 8 * 256 * 512 * 2, 61 * 8 * 256 * 512 * 2),
+    ],
+)
+def test_absorbed_copies_by_version(model: str, tp: int, before: int, later: int) -> None:
+    for version, size in (("0.11.0", before), ("0.19.0", before), ("0.20.0", later), ("0.33.0", later)):
+        settings = EngineSettings(version=version)
+        held = fit(
+            read_model(model), H100, Parallelism(tp), kv_dtype="bf16", max_model_len=64, settings=settings
+        )
+        assert held.worst.pool.weights.copies_bytes == size
 
 
 def test_down_projections_of_latents_and_indexers_are_whole_on_every_gpu() -> None:
@@ -438,6 +473,61 @@ def test_longest_and_sequences_against_a_loop(
     while (together + 1) * needed(length) <= blocks:
         together += 1
     assert held.sequences(length) == together
+
+
+def stage_holds(engine: str, layers: list[str], pool: int, many: int, tokens: int) -> bool:
+    """Whether a pool has room for ``many`` sequences: layers of 128 bytes a token, states of 2 x 8 x 8 x 2 = 256.
+
+    TensorRT-LLM: whole pages of 32 tokens in every layer that caches, and the states. SGLang: 9 of 19 parts for
+    states, and windowed layers have 0.8 of the tokens where others have none.
+    """
+    full, windowed, states = (layers.count(kind) for kind in ("full", "window", "state"))
+    if engine == "trtllm":
+        each = 128 * (full + windowed)
+        pages = pool // (32 * each) if each else 10**9
+        needed = -(-tokens // 32)
+        return many * needed <= pages and many * (needed * 32 * each + 256 * states) <= pool
+    apart = pool * 0.9 / 1.9 if states else 0.0
+    if states and many > apart // (256 * states):
+        return False
+    rate = 128 * (full + windowed * (0.8 if full else 1.0))
+    return not rate or many * tokens <= (pool - apart) // rate
+
+
+@given(
+    st.integers(0, 2),
+    st.integers(0, 2),
+    st.integers(0, 3),
+    st.integers(1, 2),
+    st.integers(1, 200),
+    st.integers(1, 300),
+)
+def test_pools_counted_in_tokens_against_a_loop(
+    full: int, windowed: int, states: int, pp: int, kilobytes: int, length: int
+) -> None:
+    assume(full + windowed > 0)
+    counts = {"full": full, "window": windowed, "state": states}
+    kinds = [Layer(count, (KINDS[kind], WIDE), 128) for kind, count in counts.items() if count]
+    model, pool = model_of(*kinds, Layer(1, (WIDE,), 64)), kilobytes * 4096
+    order = [kind for kind, count in counts.items() for _ in range(count)] + ["none"]
+    first = split_layers(len(order), pp)[0]
+    parts = [order[:first], order[first:]]
+    for engine in ("trtllm", "sglang"):
+        holds = partial(_all_hold, engine, parts, pool)
+        settings = EngineSettings(engine=engine, pool_bytes=float(pool))
+        layout = Parallelism(pp=pp)
+        try:
+            held = fit(model, None, layout, kv_dtype="bf16", max_model_len=length, settings=settings)
+        except DoesNotFitError:
+            assert not holds(1, 1)
+            continue
+        assert holds(held.sequences(length), length) and not holds(held.sequences(length) + 1, length)
+        assert held.longest is not None
+        assert (held.longest == 0 or holds(1, held.longest)) and not holds(1, held.longest + 1)
+
+
+def _all_hold(engine: str, parts: list[list[str]], pool: int, many: int, tokens: int) -> bool:
+    return all(stage_holds(engine, part, pool, many, tokens) for part in parts)
 
 
 @pytest.mark.parametrize(("model", "gpu", "users", "tokens"), [

@@ -171,7 +171,8 @@ def test_a_model_that_does_not_fit_says_what_is_missing() -> None:
         kv_pool(kind_of("meta-llama/Llama-3.1-70B"))
     message = str(caught.value)
     assert "meta-llama/Llama-3.1-70B does not fit on a100-sxm-80gb TP1: 131.45 GiB of weights" in message
-    assert "by 60.90 GiB (65391421817 bytes) a GPU" in message and "--tp" in message
+    assert "are 60.90 GiB (65391421817 bytes) more than its 71.33 GiB, each GPU" in message
+    assert "raise --tp or --pp" in message
 
 
 def test_nominal_memory_stands_in_where_no_visible_one_is_known() -> None:

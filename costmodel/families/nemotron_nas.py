@@ -8,7 +8,7 @@ from .config import Config, shown
 
 FIELD = "block_configs"
 WIDTH_MULTIPLE = 256
-#: Parts of a block that no published checkpoint of engines' support uses.
+#: Parts of a block that are not modelled.
 UNUSED = ("replace_with_linear", "sparsify", "window_length", "num_sink_tokens", "unshifted_sink")
 
 

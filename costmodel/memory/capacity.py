@@ -30,6 +30,10 @@ class StageFit:
     plan: Plan | Slots
     units: int
 
+    def concurrency(self, tokens: int) -> float:
+        """Sequences of ``tokens`` tokens that fit in this stage."""
+        return self.plan.concurrency(self.units, tokens)
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -55,7 +59,7 @@ class Fit:
 
     def sequences(self, tokens: int) -> int:
         """Sequences of ``tokens`` tokens that all groups hold at once, whatever the batch limit."""
-        return int(self.worst.plan.concurrency(self.worst.units, tokens)) * self.layout.dp_attention
+        return int(_concurrency(self.stages, tokens)) * self.layout.dp_attention
 
 
 def fit(
@@ -97,7 +101,7 @@ def fit(
         pools = [stage_pool(stage, storage, layout, board, setting) for stage, board in zip(stages, boards)]
         _check_room(model, boards, layout, setting, pools)
     fits = [_stage_fit(model, pool, kv_dtype, layout, setting) for pool in pools]
-    worst = min(fits, key=lambda each: each.units)
+    worst = min(fits, key=lambda each: (each.concurrency(max_model_len), each.units))
     return _answer(model, layout, kv_dtype, setting, fits, worst, max_model_len)
 
 
@@ -160,10 +164,11 @@ def _answer(
     worst: StageFit,
     max_model_len: int,
 ) -> Fit:
-    plan, blocks = worst.plan, worst.units
+    least = min(fits, key=lambda each: each.units)
+    plan, blocks = least.plan, least.units
     if blocks < 1:
         raise DoesNotFitError(
-            f"{model.name}: {worst.pool.pool_bytes / GIB:.3f} GiB are left for KV, less than one block of "
+            f"{model.name}: {least.pool.pool_bytes / GIB:.3f} GiB are left for KV, less than one block of "
             f"{plan.block_tokens} tokens in every layer"
         )
     return Fit(
@@ -177,19 +182,24 @@ def _answer(
         blocks=None if setting.block_tokens == 1 or not plan.block_bytes else blocks,
         block_tokens=plan.block_tokens,
         tokens=plan.tokens(blocks, max_model_len) if plan.block_bytes else 0,
-        concurrency=plan.concurrency(blocks, max_model_len),
-        longest=_longest(plan, blocks),
+        concurrency=_concurrency(fits, max_model_len),
+        longest=_longest(fits),
     )
 
 
-def _longest(plan: Plan | Slots, blocks: int) -> int | None:
+def _concurrency(stages: Sequence[StageFit], tokens: int) -> float:
+    """Sequences that every stage holds: one may have fewer pages, another more states."""
+    return min(each.concurrency(tokens) for each in stages)
+
+
+def _longest(stages: Sequence[StageFit]) -> int | None:
     """Longest sequence that fits, by bisection on whole tokens; None where any length does."""
-    if plan.concurrency(blocks, MOST_TOKENS) >= 1:
+    if _concurrency(stages, MOST_TOKENS) >= 1:
         return None
     low, high = 0, MOST_TOKENS
     while low < high:
         middle = (low + high + 1) // 2
-        if plan.concurrency(blocks, middle) >= 1:
+        if _concurrency(stages, middle) >= 1:
             low = middle
         else:
             high = middle - 1

@@ -10,7 +10,9 @@ from typing import Any
 from ..errors import InputError, shorten
 
 Version = tuple[int, ...]
-VERSION = re.compile(r"v?(\d{1,4}(?:\.\d{1,4}){1,3})(?:[.+-]?(?:rc|a|b|post|dev|rhaiv)[.\w]*)?$")
+VERSION = re.compile(
+    r"v?(\d{1,4}(?:\.\d{1,4}){1,3})(?:[.-]?(?:rc|a|b|post|dev)[.\w]*)?(?:\+[.\w]+)?", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def _same(one: Entry, other: Entry, keys: Mapping[str, Any]) -> bool:
 
 def parse_version(text: str) -> Version:
     """Return the numbers of a version: "v0.19.0rc1" is (0, 19), as its release. Raises InputError otherwise."""
-    numbers = VERSION.match(text)
+    numbers = VERSION.fullmatch(text)
     if not numbers:
         raise InputError(f"engine version {shorten(text)!r}: expected numbers such as 0.19.0")
     parts = [int(part) for part in numbers[1].split(".")]

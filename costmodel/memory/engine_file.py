@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,13 @@ from ..errors import InputError
 from .engine import Engine, Entry, parse_version
 
 FOLDER = "engines"
-BUDGETS = ("share_of_total", "static_pool", "share_of_free")
-KV_TOKENS = ("group", "concurrency", "pool", "blocks")
+#: What a log's tokens count, by budget: vLLM's blocks in groups, or pages of all layers.
+KV_TOKENS = {
+    "share_of_total": ("group", "concurrency"),
+    "static_pool": ("pool", "blocks"),
+    "share_of_free": ("pool", "blocks"),
+}
+BUDGETS = tuple(KV_TOKENS)
 LARGEST_COUNT = 10**9
 
 #: table -> key -> what it holds: byte, share, number, whole, flag, text or texts.
@@ -125,15 +131,16 @@ def load_engine(name_or_path: str | Path) -> Engine:
     budget = reader.choice("budget", BUDGETS)
     tables = {table: _entries(reader, table, origin) for table in SCHEMA}
     _complete(reader, tables, budget)
-    for key in ("default_version", "newest_version"):
-        _version(reader, key)
+    default, newest = (_version(reader, key) for key in ("default_version", "newest_version"))
+    if default > newest > (0, 0):
+        reader.note(f"default_version: {reader.text('default_version')!r} is above the newest_version")
     engine = Engine(
         name=reader.text("name"),
         title=reader.text("title"),
         budget=budget,
         default_version=reader.text("default_version"),
         newest_version=reader.text("newest_version"),
-        block_tokens=min(reader.whole("block_tokens", low=1), LARGEST_COUNT),
+        block_tokens=_count(reader, "block_tokens"),
         kv_dtypes=_texts(reader, "kv_dtypes"),
         tables=tables,
     )
@@ -150,6 +157,16 @@ def _complete(reader: Reader, tables: Mapping[str, tuple[Entry, ...]], budget: s
                 reader.note(
                     f"missing key {key!r} in the first [[{table}]], which a budget of {budget!r} needs"
                 )
+    for entry in tables["rules"]:
+        counted = entry.values.get("kv_tokens")
+        known = KV_TOKENS.get(budget, ())
+        if counted and known and counted not in known:
+            reader.note(
+                f"rules.kv_tokens: {counted!r} does not go with a budget of {budget!r} (one of {', '.join(known)})"
+            )
+    for condition in ("memory", "except"):
+        if tables["batch"] and condition in tables["batch"][0].values:
+            reader.note(f"the first [[batch]] has a condition, {condition!r}; expected one for every GPU")
     if tables["activation"] and not tables["non_torch"]:
         reader.note("missing tables [[non_torch]]: an engine with [[activation]] needs them")
 
@@ -181,14 +198,23 @@ def _value(reader: Reader, key: str, kind: str) -> Any:
     if kind == "number":
         return reader.number(key, low=0)
     if kind == "whole":
-        return min(reader.whole(key, low=1), LARGEST_COUNT)
+        return _count(reader, key)
     if kind == "texts":
         return _texts(reader, key)
     if kind == "flag":
         if not isinstance(reader.table[key], bool):
             reader.note(f"{reader.name(key)}: {reader.table[key]!r} is not true or false")
         return reader.table[key]
-    return reader.choice(key, KV_TOKENS) if key == "kv_tokens" else reader.text(key)
+    if key == "kv_tokens":
+        return reader.choice(key, tuple(dict.fromkeys(chain.from_iterable(KV_TOKENS.values()))))
+    return reader.text(key)
+
+
+def _count(reader: Reader, key: str) -> int:
+    found = reader.whole(key, low=1)
+    if found > LARGEST_COUNT:
+        reader.note(f"{reader.name(key)}: more than {LARGEST_COUNT:,}")
+    return min(found, LARGEST_COUNT)
 
 
 def _texts(reader: Reader, key: str) -> tuple[str, ...]:

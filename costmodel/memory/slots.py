@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ..formulas import kv as kv_book
@@ -36,7 +37,7 @@ class Slots:
         return int(kv_book.blocks_ceil(tokens, self.block_tokens)) if self.block_bytes else 0
 
     def concurrency(self, blocks: int, tokens: int) -> float:
-        """Sequences of ``tokens`` tokens that fit: by pages and by states, the fewer."""
+        """Sequences of ``tokens`` tokens that fit: by pages and by states, the fewer; inf: nothing is kept."""
         limits = []
         needed = self.sequence_blocks(tokens)
         if needed:
@@ -45,7 +46,7 @@ class Slots:
             limits.append(self.pool_bytes / (needed * self.block_bytes + self.state_bytes))
         if self.states is not None:
             limits.append(float(self.states))
-        return min(limits)
+        return min(limits, default=math.inf)
 
     def tokens(self, blocks: int, max_model_len: int) -> int:
         """The log's tokens: those of all pages."""

@@ -96,8 +96,6 @@ def used_dtype(
     Sources: vLLM wheels 0.11.0 to 0.33.0, flashmla_sparse.py and config.py; SGLang 0.5.9, pull request 11309.
     """
     sparse = any(isinstance(mixer, LatentAttention) and mixer.top_k is not None for mixer, _ in model.mixers)
-    if engine.engine == "all":
-        return kv_dtype
     known = load_engine(engine.engine)
     if not sparse or known.name not in ("vllm", "sglang"):
         return kv_dtype
@@ -193,7 +191,9 @@ def _capacity(held: Fit, gpus: Sequence[Gpu], tokens: int) -> Capacity:
         max_concurrency=held.concurrency,
         longest_context_tokens=min(limits) if limits else None,
         longest_held_tokens=held.longest,
-        longest_reason=None if held.longest else "no layer grows beyond its window: any length fits",
+        longest_reason=None
+        if held.longest is not None
+        else "no layer grows beyond its window: any length fits",
         largest_batch=at_once(held, tokens),
         block_bytes=plan.block_bytes,
         layer_groups=len(plan.groups) if isinstance(plan, Plan) else 1,

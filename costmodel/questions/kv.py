@@ -113,7 +113,10 @@ def ask_kv(
         raise InputError("--engine-version belongs to one engine: pass --engine by name")
     gpus = _boards(hardware)
     gpu = gpus[0] if gpus else None
-    stored = used_dtype(found, kv_dtype_of(found, kv_dtype, dtype), setting, asked=kv_dtype, gpu=gpu)
+    chosen = [setting] if setting.engine != EVERY else [replace(setting, engine=name) for name in ENGINES]
+    named = kv_dtype_of(found, kv_dtype, dtype)
+    layouts = [used_dtype(found, named, each, asked=kv_dtype, gpu=gpu) for each in chosen]
+    stored = layouts[0]
     check_cache(found, stored)
     size = kv_bytes(found, tokens, stored, tp, layout=layout)
     stages = _stages(found, tokens, stored, layout, pp_layers)
@@ -127,6 +130,8 @@ def ask_kv(
             raise InputError("--users asks for the fewest GPUs: pass --hardware")
         if len(gpus) > 1:
             raise InputError("--users compares layouts of one GPU: pass --hardware once")
+        if setting.engine == EVERY:
+            raise InputError("--users compares layouts under one engine: pass --engine by name")
         fixed = {name: degree for name, degree in asdict(layout).items() if degree > 1}
         if max_model_len is not None:
             raise InputError("--max-model-len: no effect beside --users, which counts sequences of --tokens")
@@ -138,10 +143,9 @@ def ask_kv(
     elif gpus or setting.pools:
         length = tokens if max_model_len is None else max_model_len
         check_whole("--max-model-len", length)
-        chosen = [setting] if setting.engine != EVERY else [replace(setting, engine=name) for name in ENGINES]
         answers = [
-            capacity_of(found, gpus, layout, tokens, length, stored, dtype, each, split=pp_layers)
-            for each in chosen
+            capacity_of(found, gpus, layout, tokens, length, held, dtype, each, split=pp_layers)
+            for each, held in zip(chosen, layouts)
         ]
         engines = tuple(each for each, _ in answers)
         capacity, about = engines[0], _together([each for _, each in answers])

@@ -122,7 +122,9 @@ def _verdict(answer: KvAnswer) -> list[Block]:
             return [f"No layout tried holds a sequence of {length}."]
         best = answer.fewest[0]
         flat = next((each for each in answer.fewest if each.pp == 1), None)
-        said = f"{best.gpus} GPUs hold {answer.users:,} sequences of {length}: {_layout(best)}."
+        holds = "GPU holds" if best.gpus == 1 else "GPUs hold"
+        many = "sequence" if answer.users == 1 else "sequences"
+        said = f"{best.gpus} {holds} {answer.users:,} {many} of {length}: {_layout(best)}."
         if best.pp > 1 and flat:
             said += f" Without pipeline stages {flat.gpus}: {_layout(flat)}."
         return [said]
