@@ -271,12 +271,12 @@ def test_a_pool_that_holds_no_sequence_at_all(model: str, pool: int, engine: str
     ("model", "layout", "said"),
     [
         # 1,536 / 8 = 192 rows in blocks of 128
-        ("Qwen3-235B-A22B-FP8", ("--tp", "8"), "experts.gate_proj: 192 a GPU in blocks of 128 that share a scale"),
+        ("Qwen3-235B-A22B-FP8", ("--tp", "8"), "experts: 192 a GPU in blocks of 128 that share a scale"),
         # 18,432 / 32 = 576 = 4.5 blocks; 2,048 / 32 = 64
-        ("DeepSeek-V3", ("--tp", "32"), "mlp.gate_proj: 576 a GPU in blocks of 128"),
-        ("DeepSeek-V3", ("--tp", "32", "--ep", "32"), "mlp.gate_proj: 576 a GPU in blocks of 128"),
+        ("DeepSeek-V3", ("--tp", "32"), "mlp: 576 a GPU in blocks of 128"),
+        ("DeepSeek-V3", ("--tp", "32", "--ep", "32"), "mlp: 576 a GPU in blocks of 128"),
         # 768 / 4 = 192
-        ("Qwen3-30B-A3B-FP8", ("--tp", "4"), "experts.down_proj: 192 a GPU in blocks of 128"),
+        ("Qwen3-30B-A3B-FP8", ("--tp", "4"), "experts: 192 a GPU in blocks of 128"),
     ],
 )  # fmt: skip
 def test_a_split_inside_a_scale_block_is_refused(model: str, layout: tuple[str, ...], said: str) -> None:

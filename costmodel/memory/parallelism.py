@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import InputError
-from ..inputs.model import Attention, Dense, FeedForward, Layer, Mixer, Model, Recurrent
+from ..inputs.model import Attention, Dense, Experts, FeedForward, Layer, Mixer, Model, Recurrent
 from ..inputs.tensor import Tensor
 from ..inputs.weights import block_tensors, layer_tensors
 
@@ -75,6 +75,10 @@ def check_tp(model: Model, tp: int, layout: Parallelism | None = None) -> None:
     if not isinstance(tp, int) or isinstance(tp, bool) or tp < 1:
         raise InputError(f"TP is {tp!r}; expected a whole number of at least 1")
     spread = layout or Parallelism(tp=tp)
+    if spread.ep > 1 and not any(
+        isinstance(b, Experts) for layer in model.layers for b in layer.feed_forwards
+    ):
+        raise InputError(f"--ep {spread.ep}: {model.name} has no experts to share out")
     obstacles = _obstacles(model, spread)
     if obstacles:
         allowed = ", ".join(str(degree) for degree in allowed_tp(model))
@@ -131,7 +135,7 @@ def _cut_blocks(model: Model, layout: Parallelism) -> list[str]:
             whole, held = (tensor.rows, local.rows) if tensor.axis == 0 else (tensor.cols, local.cols)
             side = stored.block[tensor.axis]
             if held != whole and side > 1 and held % side:
-                name = tensor.module.removeprefix("self_attn.")
+                name = tensor.module.rsplit(".", 1)[0]
                 found[f"{name}: {held:,} a GPU in blocks of {side} that share a scale"] = None
     return list(found)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..answer import About
-from ..errors import InputError
+from ..errors import DoesNotFitError, InputError
 from ..formulas.kv import kv_bytes_latent_expanded
 from ..inputs.hardware import Gpu
 from ..inputs.model import LatentAttention, Model
@@ -109,46 +109,27 @@ def ask_kv(
     check_whole("--tokens", tokens)
     layout = Parallelism(tp, pp, ep, dp_attention)
     setting = engine or EngineSettings()
-    if setting.engine == EVERY and setting.version:
-        raise InputError("--engine-version belongs to one engine: pass --engine by name")
     gpus = _boards(hardware)
-    gpu = gpus[0] if gpus else None
-    chosen = [setting] if setting.engine != EVERY else [replace(setting, engine=name) for name in ENGINES]
-    named = kv_dtype_of(found, kv_dtype, dtype)
-    layouts = [used_dtype(found, named, each, asked=kv_dtype, gpu=gpu) for each in chosen]
-    stored = layouts[0]
+    asked = _Asked(
+        found, tokens, layout, dtype, kv_dtype_of(found, kv_dtype, dtype), kv_dtype, gpus, pp_layers
+    )
+    chosen = _chosen(setting)
+    stored = asked.stored(chosen[0])
     check_cache(found, stored)
     size = kv_bytes(found, tokens, stored, tp, layout=layout)
     stages = _stages(found, tokens, stored, layout, pp_layers)
     fewest: tuple[Layouts, ...] | None = None
-    capacity: Capacity | None = None
     engines: tuple[Capacity, ...] = ()
     about = About()
     if users is not None:
-        check_whole("--users", users)
-        if gpu is None:
-            raise InputError("--users asks for the fewest GPUs: pass --hardware")
-        if len(gpus) > 1:
-            raise InputError("--users compares layouts of one GPU: pass --hardware once")
-        if setting.engine == EVERY:
-            raise InputError("--users compares layouts under one engine: pass --engine by name")
+        _check_beside_users(users, gpus, setting, max_model_len, pp_layers)
         fixed = {name: degree for name, degree in asdict(layout).items() if degree > 1}
-        if max_model_len is not None:
-            raise InputError("--max-model-len: no effect beside --users, which counts sequences of --tokens")
-        if pp_layers is not None:
-            raise InputError("--pp-layers: no effect beside --users, which splits layers evenly")
-        if setting.pools:
-            raise InputError("--kv-pool: no effect beside --users, which sizes the pool of each layout")
-        fewest, about = fewest_of(found, gpu, users, tokens, stored, dtype, setting, fixed)
+        fewest, about = fewest_of(found, gpus[0], users, tokens, stored, dtype, setting, fixed)
     elif gpus or setting.pools:
         length = tokens if max_model_len is None else max_model_len
         check_whole("--max-model-len", length)
-        answers = [
-            capacity_of(found, gpus, layout, tokens, length, held, dtype, each, split=pp_layers)
-            for each, held in zip(chosen, layouts)
-        ]
-        engines = tuple(each for each, _ in answers)
-        capacity, about = engines[0], _together([each for _, each in answers])
+        engines, about = _sized(asked, chosen, length)
+    capacity = engines[0] if engines else None
     expanded = _expanded(found)
     return KvAnswer(
         schema=SCHEMA,
@@ -173,7 +154,7 @@ def ask_kv(
         stages=stages,
         capacity=capacity,
         capacity_reason=None if capacity else _why_none(users),
-        engines=engines if len(engines) > 1 else (),
+        engines=engines if len(chosen) > 1 else (),
         users=users,
         fewest=fewest,
         fewest_reason=None if users else "no --users were given",
@@ -184,6 +165,81 @@ def ask_kv(
             warnings=(*context_warnings(found, tokens), *about.warnings),
         ),
     )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of every engine: the model, its length and layout, dtypes and GPUs."""
+
+    model: Model
+    tokens: int
+    layout: Parallelism
+    dtype: str | None
+    named: str
+    kv_dtype: str | None
+    gpus: tuple[Gpu, ...]
+    split: Sequence[int] | None
+
+    def stored(self, setting: EngineSettings) -> str:
+        """Dtype or layout in which an engine keeps the cache."""
+        gpu = self.gpus[0] if self.gpus else None
+        return used_dtype(self.model, self.named, setting, asked=self.kv_dtype, gpu=gpu)
+
+
+def _chosen(setting: EngineSettings) -> list[EngineSettings]:
+    """The engine asked for, or all of them."""
+    if setting.engine != EVERY:
+        return [setting]
+    if setting.version:
+        raise InputError("--engine-version belongs to one engine: pass --engine by name")
+    return [replace(setting, engine=name) for name in ENGINES]
+
+
+def _check_beside_users(
+    users: int,
+    gpus: Sequence[Gpu],
+    setting: EngineSettings,
+    max_model_len: int | None,
+    split: Sequence[int] | None,
+) -> None:
+    """Refuse what --users cannot take into account."""
+    check_whole("--users", users)
+    refused = {
+        "--users asks for the fewest GPUs: pass --hardware": not gpus,
+        "--users compares layouts of one GPU: pass --hardware once": len(gpus) > 1,
+        "--users compares layouts under one engine: pass --engine by name": setting.engine == EVERY,
+        "--max-model-len: no effect beside --users, which counts sequences of --tokens": max_model_len,
+        "--pp-layers: no effect beside --users, which splits layers evenly": split,
+        "--kv-pool: no effect beside --users, which sizes the pool of each layout": setting.pools,
+    }
+    problems = [text for text, applies in refused.items() if applies]
+    if problems:
+        raise InputError(problems)
+
+
+def _sized(
+    asked: _Asked, chosen: Sequence[EngineSettings], length: int
+) -> tuple[tuple[Capacity, ...], About]:
+    """The pool of each engine. Of several, those that have no room are named; raises where none has."""
+    found: list[Capacity] = []
+    parts: list[About] = []
+    refusals: list[DoesNotFitError] = []
+    for setting in chosen:
+        stored = asked.stored(setting)
+        try:
+            capacity, about = capacity_of(
+                asked.model, asked.gpus, asked.layout, asked.tokens, length, stored, asked.dtype, setting,
+                split=asked.split,
+            )  # fmt: skip
+        except DoesNotFitError as error:
+            refusals.append(error)
+            continue
+        found.append(capacity)
+        parts.append(about)
+    if not found:
+        raise refusals[0]
+    parts.append(About(warnings=tuple(str(error) for error in refusals)))
+    return tuple(found), _together(parts)
 
 
 def _together(parts: Sequence[About]) -> About:
