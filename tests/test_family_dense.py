@@ -40,7 +40,11 @@ EXAONE4 = {**sizes("exaone4", 5120, 64, (40, 8, 128), 27392, 102400), "sliding_w
 INTERNLM2 = {**sizes("internlm2", 4096, 32, (32, 8, 128), 14336, 92544), "bias": False}
 INTERNLM3 = {**sizes("internlm3", 4096, 48, (32, 2, 128), 10240, 128512), "bias": False, "qkv_bias": False}
 OLMO3 = {**sizes("olmo3", 5120, 64, (40, 8, 128), 27648, 100278), "sliding_window": 4096}
-PHI4MM = {**sizes("phi4mm", 3072, 32, (24, 8, 128), 8192, 200064), "tie_word_embeddings": True}
+PHI4MM = {
+    **sizes("phi4mm", 3072, 32, (24, 8, 128), 8192, 200064),
+    "tie_word_embeddings": True,
+    "sliding_window": None,
+}
 
 PUBLISHED = [
     pytest.param(SMOLLM3, 3_075_098_624, id="HuggingFaceTB/SmolLM3-3B"),
@@ -73,9 +77,8 @@ def test_published_totals(data: dict[str, Any], published: int) -> None:
         (SEED, {"attention_bias": False}, -64 * (80 + 16) * 128),
         (SEED, {"attention_out_bias": True}, 64 * 5120),
         (SMOLLM3, {"attention_bias": True}, 36 * ((16 + 8) * 128 + 2048)),
-        (INTERNLM2, {"bias": True}, 32 * ((32 + 16) * 128 + 4096)),
-        (INTERNLM3, {"qkv_bias": True}, 48 * (32 + 4) * 128),
-        (INTERNLM3, {"bias": True}, 48 * (4096 + 2 * 10240 + 4096)),
+        # q, k, v and o, then gate, up and down: one switch for all, as in the model of llama
+        (INTERNLM3, {"qkv_bias": True, "bias": True}, 48 * ((32 + 4) * 128 + 4096 + 2 * 10240 + 4096)),
     ],
 )
 def test_biases(data: dict[str, Any], changes: dict[str, Any], added: int) -> None:
@@ -114,7 +117,9 @@ def test_phi4mm_says_what_it_leaves_out() -> None:
     ("data", "changes", "said"),
     [
         (EXAONE4, {"sliding_window_pattern": "LXG"}, 'sliding_window_pattern is "LXG"'),
-        (EXAONE4, {}, "sliding_window_pattern is null"),
+        (EXAONE4, {"sliding_window_pattern": None}, "sliding_window_pattern is null"),
+        (INTERNLM2, {"bias": True}, "bias is true; not modelled"),
+        (INTERNLM3, {"bias": True}, "qkv_bias and bias differ"),
         (SMOLLM3, {"use_sliding_window": True, "sliding_window": 8}, "sliding_window is 8; not modelled"),
         ({key: value for key, value in INTERNLM2.items() if key != "bias"}, {}, "bias is missing"),
     ],

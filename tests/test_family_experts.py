@@ -42,9 +42,14 @@ def mixture(count: int, top_k: int, width: int, shared: int, first: int) -> dict
     }
 
 
-LING_LITE = {**sizes("bailing_moe", 2048, 28, (16, 4), 1408, 126464), **mixture(64, 6, 1408, 2, 0)}
+NO_BIASES = {"use_bias": False, "use_qkv_bias": False}
+LING_LITE = {
+    **sizes("bailing_moe", 2048, 28, (16, 4), 1408, 126464),
+    **mixture(64, 6, 1408, 2, 0),
+    **NO_BIASES,
+}
 #: What the files of Ling 2.0 add, under either model_type.
-LING_2 = {"use_qk_norm": True, "moe_router_enable_expert_bias": True, "head_dim": 128}
+LING_2 = {"use_qk_norm": True, "moe_router_enable_expert_bias": True, "head_dim": 128, **NO_BIASES}
 LING_MINI = {**sizes("bailing_moe", 2048, 20, (16, 4), 5120, 157184), **mixture(256, 8, 512, 1, 1), **LING_2}
 LING_1T = {
     **sizes("bailing_moe_v2", 8192, 80, (64, 8), 18432, 157184),

@@ -39,6 +39,7 @@ TINY: dict[str, Any] = {
     "first_k_dense_replace": 1,
     "model_max_length": 100,
     "tie_word_embeddings": False,
+    "mla_use_nope": True,
     "linear_attn_config": LINEAR,
     "dtype": "bfloat16",
 }

@@ -226,7 +226,7 @@ def test_audio_towers() -> None:
 def test_towers_of_the_thinker() -> None:
     own = {
         "audio_config": {**WHISPER, "output_dim": 512},
-        "text_config": {**LLAMA, "model_type": "qwen2_5_omni_text"},
+        "text_config": {**LLAMA, "model_type": "qwen2_5_omni_text", "tie_word_embeddings": False},
     }
     model = parse_config({"model_type": "qwen2_5_omni", "thinker_config": own}, "config.json", "m")
     # one projection and two marks 512 wide instead of 3584

@@ -49,7 +49,8 @@ def test_sizes_at_the_top_serve_where_none_are_nested() -> None:
     # Qwen2-VL and Qwen2.5-VL keep the language model at the top level, beside vision_config.
     model = parse("qwen2_5_vl", **TEXT, tie_word_embeddings=False)
     assert (model.hidden, model.layer_count) == (512, 4)
-    partly = parse("qwen2_5_vl", **TEXT, text_config={"model_type": "qwen2_5_vl_text"})
+    text = {"model_type": "qwen2_5_vl_text"}
+    partly = parse("qwen2_5_vl", **TEXT, tie_word_embeddings=False, text_config=text)
     assert (partly.hidden, partly.layer_count) == (512, 4)
 
 
@@ -59,7 +60,8 @@ def test_keys_of_the_language_model(key: str) -> None:
 
 
 def test_thinker_of_qwen_omni() -> None:
-    model = parse("qwen2_5_omni", thinker_config={"text_config": {**TEXT, "model_type": "qwen2_5_omni_text"}})
+    text = {**TEXT, "model_type": "qwen2_5_omni_text", "tie_word_embeddings": False}
+    model = parse("qwen2_5_omni", thinker_config={"text_config": text})
     assert (model.hidden, kv_heads(model)) == (512, 2)
 
 
@@ -97,7 +99,7 @@ def test_family_of_the_language_model() -> None:
 )
 def test_class_defaults_of_a_text_type_are_its_own(wrapper: str, expected: int) -> None:
     # transformers 5.24: qwen2 has 32 KV heads by default, qwen2_vl_text 8, qwen2_5_omni_text 4.
-    text = {**TEXT, "num_attention_heads": 32, "hidden_size": 2048}
+    text = {**TEXT, "num_attention_heads": 32, "hidden_size": 2048, "tie_word_embeddings": False}
     del text["num_key_value_heads"]
     experts = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64}
     model = parse(wrapper, text_config={**text, **(experts if "moe" in wrapper else {})})

@@ -87,11 +87,15 @@ def parse_config(data: object, where: str, name: str, *, assume_family: str | No
             said = unknown(f"{path}.model_type", inner, ADAPTERS, remedy=INSIST)
             raise InputError(said, where=where)
         config = Config(fields, where, name, inside=path)
-        fill_defaults(config)
-        return with_towers(adapter(inner)(config), data, config)
+        return with_towers(_adapted(config), data, config)
     if model_type not in ADAPTERS:
         raise InputError(_other_model_type(data, model_type, where), where=where)
-    return adapter(model_type)(Config(data, where, name))
+    return _adapted(Config(data, where, name))
+
+
+def _adapted(config: Config) -> Model:
+    fill_defaults(config)
+    return adapter(config.model_type)(config)
 
 
 def _assumed(data: dict[str, object], where: str, name: str, family: str) -> Model:
@@ -102,7 +106,7 @@ def _assumed(data: dict[str, object], where: str, name: str, family: str) -> Mod
     fields, path = nested_fields(data, where) if "num_hidden_layers" not in data else (dict(data), "")
     stated = data.get("model_type")
     config = Config({**fields, "model_type": family}, where, name, inside=path, insisted=True)
-    model = adapter(family)(config)
+    model = _adapted(config)
     said = [
         f"model_type {shown(stated)} is read as {family} because --assume-family says so: sizes may be wrong"
     ]
@@ -128,7 +132,7 @@ def _would_fit(data: dict[str, object], where: str) -> list[str]:
     for family in ADAPTERS:
         config = Config({**fields, "model_type": family}, where, "")
         try:
-            model = adapter(family)(config)
+            model = _adapted(config)
         except InputError:
             continue
         unread = sum(key not in config.asked and _is_size(key, value) for key, value in fields.items())

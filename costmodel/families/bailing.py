@@ -24,12 +24,12 @@ def bailing_moe(config: Config) -> Model:
     Source: vLLM 0.33, bailing_moe.py.
     """
     sizes = read_sizes(config)
-    bias = config.flag("use_bias", False)
+    bias = config.stated_flag("use_bias")
     mixer = read_attention(
         config,
         sizes,
         None,
-        qkv_bias=bias or config.flag("use_qkv_bias", False),
+        qkv_bias=config.stated_flag("use_qkv_bias") or bias,
         out_bias=bias,
         qk_norm=config.flag("use_qk_norm", False),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..inputs.model import Attention, Block, Dense, Experts, FeedForward, Layer, Model
 from ..inputs.parameters import layer_parameters, stored_scales
-from ..inputs.weights import layer_tensors
+from ..inputs.weights import head_tensors, layer_tensors
 from .config import Config, shown
 from .ignored import refuse_ignored
 from .rope import rotary_dim, rotary_elements
@@ -135,7 +135,8 @@ def first_dense(config: Config, sizes: Sizes, experts: Experts, dense: Dense) ->
         "first_k_dense_replace",
         "num_hidden_layers",
     )
-    every = config.whole_or("moe_layer_freq", 1)
+    # Not a field of the configuration classes: engines read it, and take 1 where it is absent.
+    every = 1 if config.absent("moe_layer_freq") else config.whole("moe_layer_freq")
     return [experts if i >= first and i % every == 0 else dense for i in range(sizes.layers)]
 
 
@@ -245,6 +246,7 @@ def assemble(
         order=order,
         wide_dtype=stored.wide_dtype,
         kv_dtype=stored.kv_dtype,
+        head_format=None if tied else stored.head,
         position_parameters=position_parameters,
         idle_parameters=idle_parameters,
         lookup_rows=lookup_rows,
@@ -280,9 +282,12 @@ def with_extras(model: Model, *extras: tuple[str, int], loaded: tuple[str, ...] 
 def with_scales(model: Model, beside: tuple[Layer, ...]) -> Model:
     """Name the scales of a quantised checkpoint, those of the layers ``beside`` the main model included."""
     scales = stored_scales((*model.layers, *beside), model.hidden)
+    kinds = {fmt.name for layer in model.layers for _, fmt in layer.formats}
+    if model.head_format:
+        scales += sum(model.head_format.scales(t) for t in head_tensors(model) if t.kind == "table")
+        kinds.add(model.head_format.name)
     if not scales:
         return model
-    kinds = {fmt.name for layer in model.layers for _, fmt in layer.formats}
     return with_extras(model, (f"{'_'.join(sorted(kinds))}_scales", scales))
 
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from ..errors import InputError, nearest, shorten
+from .defaults import origin
 
 T = TypeVar("T")
 
 LARGEST = 10**9
-CLASS_DEFAULT = "the class default of {} (transformers 5.24)"
 
 #: Other names of a field, as vLLM 0.33 (transformers_utils/config.py) and transformers 5.24 read them. vLLM's
 #: ``top_k`` for experts is left out: it is a sampling parameter in many files.
@@ -146,6 +146,10 @@ class Config:
         value = self.data[field]
         return value if isinstance(value, bool) else self._wrong(field, "true or false", default)
 
+    def stated_flag(self, field: str) -> bool:
+        """Return true or false; the field must be there."""
+        return self._missing(field, "true or false", False) if self.absent(field) else self.flag(field, False)
+
     def text(self, field: str, known: tuple[str, ...]) -> str | None:
         """Return one of the known words, or None where the field is absent or null."""
         self._ask(field)
@@ -178,9 +182,16 @@ class Config:
         return self._wrong(field, f"a list of layer numbers from 0 to {below - 1:,}", [])
 
     def defaulted(self, field: str, value: object) -> None:
-        """Note that an absent field was taken from the class default of this model_type."""
+        """Note that an absent field was taken from the class default of this model_type.
+
+        Without such a default the field is missing: a problem.
+        """
+        said = origin(self.model_type, field)
+        if said is None:
+            self._missing(field, "a value (no published class states a default that holds)", value)
+            return
         shown = str(value).lower() if isinstance(value, bool) else value
-        self.notes.append(f"{field} absent: {shown}, {CLASS_DEFAULT.format(self.model_type)}")
+        self.notes.append(f"{field} absent: {shown}, {said}")
 
     def take_default(self, field: str, value: object) -> None:
         """Read an absent field as the class default of this model_type from now on, with a note."""

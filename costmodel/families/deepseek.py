@@ -19,15 +19,19 @@ from .common import (
 )
 from .config import Config
 
+#: Families whose class (transformers 5.24) assumes an MTP layer where the configuration names none.
+MTP_ASSUMED = ("deepseek_v3", "glm4_moe")
+
 
 def deepseek(config: Config) -> Model:
     """Read model_type deepseek (DeepSeekMoE) and deepseek_v2 without latent attention (DeepSeek-VL2-tiny).
 
-    Source: vLLM 0.33, deepseek_v2.py (DeepseekAttention).
+    Source: vLLM 0.33, deepseek_v2.py (DeepseekAttention, which has no biases).
     """
     sizes = read_sizes(config)
-    bias = config.flag("attention_bias", False)
-    mixer = read_attention(config, sizes, None, qkv_bias=bias)
+    config.check(config.data.get("attention_bias") is not True, "attention_bias is true; not modelled here")
+    config.knows("attention_bias")
+    mixer = read_attention(config, sizes, None)
     experts = read_mixture(config, router_bias=False)
     ffns = first_dense(config, sizes, experts, Dense(config.whole("intermediate_size")))
     return assemble(config, sizes, paired([mixer] * sizes.layers, ffns))
@@ -112,7 +116,11 @@ def read_mixture(config: Config, *, router_bias: bool = True) -> Experts:
 
 
 def read_mtp_layers(config: Config) -> int:
-    """Number of MTP layers; a configuration that names none has none."""
+    """Number of MTP layers; a configuration that names none has none, whatever its class assumes."""
+    if config.absent("num_nextn_predict_layers") and config.model_type in MTP_ASSUMED:
+        config.notes.append(
+            "num_nextn_predict_layers absent: no MTP layer is counted (transformers 5.24 assumes 1)"
+        )
     return config.optional("num_nextn_predict_layers", least=0, most=100) or 0
 
 

@@ -16,9 +16,9 @@ from .config import Config, shown
 
 
 def exaone(config: Config) -> Model:
-    """Read model_type exaone. Source: vLLM 0.33, exaone.py."""
+    """Read model_type exaone. Sources: transformers 5.24, configuration_exaone.py; vLLM 0.33, exaone.py."""
     sizes = read_sizes(config)
-    mixer = read_attention(config, sizes, None)
+    mixer = read_attention(config, sizes, 8)
     return assemble(config, sizes, [(mixer, Dense(config.whole("intermediate_size")))] * sizes.layers)
 
 
@@ -28,17 +28,19 @@ def exaone4(config: Config) -> Model:
     Source: transformers 5.24, configuration_exaone4.py; vLLM 0.33, exaone4.py.
     """
     sizes = read_sizes(config)
-    mixer = read_attention(config, sizes, None, qk_norm=True)
+    mixer = read_attention(config, sizes, 32, qk_norm=True)
     ffn = Dense(config.whole("intermediate_size"))
     return assemble(config, sizes, paired(windowed(mixer, _windows(config, sizes)), [ffn] * sizes.layers))
 
 
 def _windows(config: Config, sizes: Sizes) -> list[int | None]:
     """Window of each layer: ``layer_types`` decides, else the pattern (a number, or letters L and G in turn)."""
-    window = config.optional("sliding_window")
+    config.take_default("sliding_window", 4096)
+    window = config.nullable("sliding_window")
     if window is None or not config.null("layer_types"):
         return layer_windows(config, sizes, window, sizes.layers)
-    pattern = config.data.get("sliding_window_pattern")
+    config.take_default("sliding_window_pattern", 4)
+    pattern = config.data["sliding_window_pattern"]
     if isinstance(pattern, str) and pattern and set(pattern) <= {"L", "G"}:
         letters = pattern
     elif isinstance(pattern, int) and not isinstance(pattern, bool) and 0 < pattern <= sizes.layers:

@@ -22,7 +22,8 @@ def falcon_h1(config: Config) -> Model:
 
 
 def _mamba(config: Config, sizes: Sizes) -> Recurrent:
-    stated = config.optional("mamba_d_ssm")
+    config.take_default("mamba_d_ssm", 1024)
+    stated = config.nullable("mamba_d_ssm")
     inner = config.whole_or("mamba_expand", 2) * sizes.hidden if stated is None else stated
     heads = config.whole("mamba_n_heads")
     automatic = config.absent("mamba_d_head") or config.data["mamba_d_head"] == "auto"

@@ -29,7 +29,13 @@ def glm4(config: Config) -> Model:
 def _dense(config: Config, *, norms: int) -> Model:
     sizes = read_sizes(config)
     bias = config.flag("attention_bias", True)
-    mixer = read_attention(config, sizes, 2, head_dim_default=128, qkv_bias=bias)
+    # The text class of GLM-4.1V has neither field: its model divides, and always has biases.
+    vision = config.model_type == "glm4v_text"
+    config.check(
+        bias or not vision, "attention_bias is false; glm4v_text always has biases", "attention_bias"
+    )
+    head_dim = None if vision else 128
+    mixer = read_attention(config, sizes, 2, head_dim_default=head_dim, qkv_bias=bias)
     ffn = Dense(config.whole("intermediate_size"))
     default_rotary_part(config, 0.5)
     return assemble(config, sizes, [(mixer, ffn)] * sizes.layers, norm_parameters=norms * sizes.hidden)

@@ -1,4 +1,4 @@
-"""Families internlm2 and internlm3: as llama, with biases of their own."""
+"""Families internlm2 and internlm3: as llama, with fields of their own for biases."""
 
 from __future__ import annotations
 
@@ -8,30 +8,35 @@ from .config import Config
 
 
 def internlm2(config: Config) -> Model:
-    """Read model_type internlm2; ``bias`` adds one to the fused q, k, v and to o.
-
-    Source: modeling_internlm2.py of the repository; vLLM 0.33, internlm2.py.
-    """
+    """Read model_type internlm2; files with biases are refused. Source: vLLM 0.33, internlm2.py, which has none."""
     sizes = read_sizes(config)
-    bias = _flag(config, "bias")
-    mixer = read_attention(config, sizes, None, qkv_bias=bias, out_bias=bias)
+    config.check(not config.stated_flag("bias"), "bias is true; not modelled for internlm2", "bias")
+    mixer = read_attention(config, sizes, None)
     return assemble(config, sizes, [(mixer, Dense(config.whole("intermediate_size")))] * sizes.layers)
 
 
 def internlm3(config: Config) -> Model:
-    """Read model_type internlm3; ``bias`` is that of o and of the feed-forward block.
+    """Read model_type internlm3: llama, where one switch holds for the biases of attention and of the block.
 
-    Source: modeling_internlm3.py of the repository.
+    The repository's files call it ``qkv_bias`` and ``bias``, transformers ``attention_bias`` and ``mlp_bias``.
+    Source: transformers 5.24, configuration_internlm3.py (its model is that of llama).
     """
     sizes = read_sizes(config)
-    config.whole("num_key_value_heads")
-    bias = _flag(config, "bias")
-    mixer = read_attention(config, sizes, None, qkv_bias=_flag(config, "qkv_bias"), out_bias=bias)
+    bias = _either(config, "qkv_bias", "attention_bias")
+    config.check(
+        bias == _either(config, "bias", "mlp_bias"),
+        "qkv_bias and bias differ; expected them equal: the class knows one switch for both",
+        "qkv_bias",
+        "bias",
+        "attention_bias",
+        "mlp_bias",
+    )
+    mixer = read_attention(config, sizes, 2, head_dim_default=128, qkv_bias=bias, out_bias=bias)
     ffn = Dense(config.whole("intermediate_size"), bias=bias)
     return assemble(config, sizes, [(mixer, ffn)] * sizes.layers)
 
 
-def _flag(config: Config, field: str) -> bool:
-    """A flag that must be there: versions of the repositories' classes differ in its default."""
-    config.check(not config.absent(field), f"{field} is missing; expected true or false")
-    return False if config.absent(field) else config.flag(field, False)
+def _either(config: Config, field: str, other: str) -> bool:
+    """A flag under either name."""
+    config.knows(other)
+    return config.flag(other if config.absent(field) else field, False)

@@ -26,7 +26,7 @@ def kimi_linear(config: Config) -> Model:
     ffns = first_dense(config, sizes, experts, Dense(config.whole("intermediate_size")))
     mtp = config.optional("num_nextn_predict_layers", least=0) or 0
     config.check(mtp == 0, "num_nextn_predict_layers is not 0; MTP layers of kimi_linear are not known")
-    tables = () if config.data.get("mla_use_nope", True) is True else None
+    tables = () if config.stated_flag("mla_use_nope") else None  # vLLM and transformers assume opposites
     return assemble(config, sizes, paired(mixers, ffns), rotary_dims=tables)
 
 

@@ -22,7 +22,7 @@ MTP_LAYERS = 3
 
 
 def mimo(config: Config) -> Model:
-    """Read model_type mimo: qwen2 with MTP layers. Source: vLLM, mimo.py and mimo_mtp.py."""
+    """Read model_type mimo: qwen2 with MTP layers. Source: vLLM 0.33, mimo.py and mimo_mtp.py."""
     sizes = read_sizes(config)
     mixer = read_attention(config, sizes, None, qkv_bias=config.flag("attention_bias", True))
     ffn = Dense(config.whole("intermediate_size"))
@@ -79,7 +79,7 @@ def _attention(config: Config, prefix: str, kind: str) -> Attention:
         window=_window(config) if prefix else None,
         v_dim=config.whole(f"{prefix}v_head_dim"),
         qkv_bias=config.flag("attention_bias", False),
-        sinks=config.data.get(f"add_{kind}_attention_sink_bias") is True,
+        sinks=config.stated_flag(f"add_{kind}_attention_sink_bias"),
     )
 
 
@@ -106,8 +106,8 @@ def _bits(config: Config, field: str, sizes: Sizes) -> list[int]:
 
 
 def _rotary(config: Config, head_dim: int) -> int:
-    """Width of a table: vLLM rounds down."""
-    factor = config.data.get("partial_rotary_factor", 1.0)
+    """Width of a table: vLLM rounds down. The part must be stated: vLLM assumes 1, transformers 0.334."""
+    factor = config.data.get("partial_rotary_factor")
     usable = isinstance(factor, (int, float)) and 0 < factor <= 1
     config.check(usable, f"partial_rotary_factor is {shown(factor)}; expected a number from 0 to 1")
     return int(head_dim * factor) if usable and isinstance(factor, (int, float)) else head_dim

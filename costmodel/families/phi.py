@@ -60,7 +60,7 @@ def phi3small(config: Config) -> Model:
     """Read model_type phi3small: LayerNorms and biases everywhere, gegelu with two matrices, a tied head.
 
     All layers cache every token; those with blocksparse attention are counted as if they read all of it.
-    Source: modeling_phi3_small.py of the repository; vLLM 0.9.2 (later ones dropped it).
+    Source: the published total of Phi-3-small-128k-instruct. vLLM dropped the family after 0.9.2.
     """
     sizes = read_sizes(config)
     mixer = read_attention(config, sizes, None, qkv_bias=True, out_bias=True)
@@ -70,7 +70,9 @@ def phi3small(config: Config) -> Model:
         config.notes.append("blocksparse attention: its reads are counted as those of full attention")
     if config.absent("tie_word_embeddings"):
         config.data = {**config.data, "tie_word_embeddings": True}
-        config.notes.append("tie_word_embeddings absent: true, as its class in the repository inherits it")
+        config.notes.append(
+            "tie_word_embeddings absent: true, as the published total of Phi-3-small-128k says"
+        )
     return assemble(
         config,
         sizes,

@@ -18,13 +18,15 @@ STORED_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 class Stored:
     """The name of the checkpoint's format, the dtype of all it leaves wide, and the format of each module.
 
-    ``kv_dtype``: what the checkpoint says of its KV cache; None: nothing.
+    ``kv_dtype``: what the checkpoint says of its KV cache; None: nothing. ``head``: the format of a head of the
+    model's own; None: wide.
     """
 
     weight_dtype: str | None
     wide_dtype: str | None
     rule: Rule | None = None
     kv_dtype: str | None = None
+    head: WeightFormat | None = None
 
     def formats(self, index: int, tensors: Iterable[Tensor]) -> tuple[tuple[str, WeightFormat], ...]:
         """Return the modules of layer ``index`` that are not wide, with their formats."""
@@ -48,7 +50,7 @@ def read_storage(config: Config) -> Stored:
     found = read_quantisation(config)
     if found is None:
         return Stored(wide, wide)
-    return Stored(found.label, wide, found.rule, found.kv_dtype)
+    return Stored(found.label, wide, found.rule, found.kv_dtype, found.head)
 
 
 def _wide_dtype(config: Config) -> str | None:

@@ -57,7 +57,7 @@ WRAPPERS: dict[str, str] = {
 
 #: Class defaults of text types (transformers 5.24) that differ from those of the family that reads them.
 TEXT_DEFAULTS: dict[str, dict[str, int]] = {
-    "glm4v_text": {"attention_bias": True},
+    "glm4v_moe_text": {"attention_bias": True},
     "qwen2_vl_text": {"num_key_value_heads": 8},
     "qwen2_5_vl_text": {"num_key_value_heads": 8},
     "qwen2_5_omni_text": {"num_key_value_heads": 4},

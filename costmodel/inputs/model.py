@@ -180,11 +180,12 @@ class Model:
     ``layers`` are the distinct ones; ``order`` says which of them stands at each position of the model.
     ``weight_dtype`` names the format of the checkpoint and ``wide_dtype`` that of all it leaves unquantised;
     None where the configuration states none. ``kv_dtype`` is what an engine keeps its KV cache in unless told
-    otherwise, where the checkpoint says so. ``extras`` may lie beside the model in a checkpoint;
-    ``loaded_extras`` names those that an engine loads with it (vision towers). ``rotary_elements`` are the
-    precomputed sines and cosines that an engine keeps. ``lookup_parameters`` are tables read by row (learned
-    positions), ``idle_parameters`` those of them that count as no token's work; with ``lookup_rows`` they are
-    one table of so many rows, which tensor parallelism splits like the embedding (without: whole everywhere).
+    otherwise, where the checkpoint says so; ``head_format`` that of a quantised head of the model's own.
+    ``extras`` may lie beside the model in a checkpoint; ``loaded_extras`` names those that an engine loads with
+    it (vision towers). ``rotary_elements`` are the precomputed sines and cosines that an engine keeps.
+    ``lookup_parameters`` are tables read by row (learned positions), ``idle_parameters`` those of them that
+    count as no token's work; with ``lookup_rows`` they are one table of so many rows, which tensor parallelism
+    splits like the embedding (without: whole everywhere).
     """
 
     name: str
@@ -199,6 +200,7 @@ class Model:
     order: tuple[int, ...] = ()
     wide_dtype: str | None = None
     kv_dtype: str | None = None
+    head_format: WeightFormat | None = None
     position_parameters: int = 0
     idle_parameters: int = 0
     lookup_rows: int = 0

@@ -14,7 +14,7 @@ from ..errors import InputError
 from .formats import ON_REQUEST, WeightFormat
 from .model import Block, Layer, Model
 from .tensor import Tensor, active_size, total_size
-from .weights import block_tensors, embedding_tensors, head_tensors, layer_tensors
+from .weights import HEAD, block_tensors, embedding_tensors, head_tensors, layer_tensors
 
 UNQUANTISED_BYTES = 2
 
@@ -98,6 +98,7 @@ class Storage:
     wide_bytes: int
     requested: WeightFormat | None
     as_stored: bool
+    head: WeightFormat | None = None
 
     def format_of(self, layer: Layer, tensor: Tensor) -> WeightFormat | None:
         """Return the format of a tensor of a layer; None: wide."""
@@ -109,6 +110,11 @@ class Storage:
         """Return the bytes of a tensor of a layer."""
         held = self.format_of(layer, tensor)
         return tensor.size * self.wide_bytes if held is None else held.bytes_of(tensor)
+
+    def end_bytes(self, tensor: Tensor) -> float:
+        """Return the bytes of a tensor before or behind the layers: wide, unless it is a quantised head."""
+        narrow = self.head if tensor.module == HEAD else None
+        return tensor.size * self.wide_bytes if narrow is None else narrow.bytes_of(tensor)
 
 
 def storage_of(model: Model, dtype: str | None = None) -> Storage:
@@ -123,7 +129,7 @@ def storage_of(model: Model, dtype: str | None = None) -> Storage:
         raise InputError(_no_dtype(model))
     if chosen == model.weight_dtype:
         wide = int(dtype_bytes(model.wide_dtype or (chosen if dtype_bytes(chosen) >= 2 else "bf16")))
-        return Storage(wide, None, True)
+        return Storage(wide, None, True, model.head_format)
     if dtype_bytes(chosen) >= UNQUANTISED_BYTES:
         return Storage(int(dtype_bytes(chosen)), None, False)
     if chosen not in ON_REQUEST:
@@ -148,8 +154,8 @@ def weight_bytes(model: Model, dtype: str | None = None) -> int:
         for layer in model.layers
         for tensor in layer_tensors(layer, model.hidden)
     )
-    ends = total_size(embedding_tensors(model)) + total_size(head_tensors(model))
-    return round(layers + ends * storage.wide_bytes)
+    ends = sum(storage.end_bytes(tensor) for tensor in (*embedding_tensors(model), *head_tensors(model)))
+    return round(layers + ends)
 
 
 def _no_dtype(model: Model) -> str:

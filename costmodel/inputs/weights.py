@@ -7,6 +7,8 @@ from functools import lru_cache
 from .model import Attention, Block, Dense, Experts, LatentAttention, Layer, Model, Recurrent
 from .tensor import Tensor, vector
 
+HEAD = "lm_head"
+
 
 @lru_cache(maxsize=4096)
 def block_tensors(block: Block, hidden: int) -> tuple[Tensor, ...]:
@@ -44,7 +46,7 @@ def head_tensors(model: Model) -> tuple[Tensor, ...]:
     norm = (vector("norm", model.final_norm_parameters),) if model.final_norm_parameters else ()
     if model.tied_embeddings:
         return norm
-    return (*norm, Tensor("lm_head", model.vocab, model.hidden, "table", parts=model.vocab))
+    return (*norm, Tensor(HEAD, model.vocab, model.hidden, "table", parts=model.vocab))
 
 
 def _attention(block: Attention, hidden: int) -> tuple[Tensor, ...]:

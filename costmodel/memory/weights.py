@@ -72,7 +72,7 @@ def gpu_weights(
         layers += layer.count * sum(allocations)
         rounding += layer.count * sum(_rounding(size) for size in allocations)
         copies += layer.count * _absorbed_copies(layer, storage, layout, wide_copies)
-    ends = [_end(tensor, layout.attention_tp) * storage.wide_bytes for tensor in _ends(stage)]
+    ends = [storage.end_bytes(_end(tensor, layout.attention_tp)) for tensor in _ends(stage)]
     towers = _towers(stage) * storage.wide_bytes / layout.tp
     return GpuWeights(
         layers_bytes=layers,
@@ -91,7 +91,7 @@ def gpu_parameters(stage: Stage, layout: Parallelism) -> int:
         for layer in stage.model.layers
         for tensor, degree in spread_tensors(layer, layout, stage.model.hidden)
     )
-    return held + sum(_end(tensor, layout.attention_tp) for tensor in _ends(stage))
+    return held + sum(_end(tensor, layout.attention_tp).size for tensor in _ends(stage))
 
 
 def _spread(layer: Layer, layout: Parallelism, hidden: int, in_groups: bool) -> list[tuple[Tensor, int]]:
@@ -165,12 +165,12 @@ def _ends(stage: Stage) -> list[Tensor]:
     return found
 
 
-def _end(tensor: Tensor, tp: int) -> int:
-    """Elements on a GPU; the vocabulary is padded before it is split."""
+def _end(tensor: Tensor, tp: int) -> Tensor:
+    """What lies on a GPU; the vocabulary is padded before it is split."""
     if tensor.kind == "table":
         padded = -(-tensor.rows // VOCAB_MULTIPLE) * VOCAB_MULTIPLE
-        return -(-padded // tp) * tensor.cols
-    return tensor.size
+        return tensor._replace(rows=-(-padded // tp))
+    return tensor
 
 
 def _towers(stage: Stage) -> int:

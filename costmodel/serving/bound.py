@@ -176,11 +176,14 @@ def step_bound(kind: InstanceKind, chunks: Sequence[Chunk], last: int, batch: fl
             mixing += layer.count * own.wide
             cache += layer.count * _cache_bytes(kind, mixer, chunks, batch, context)
     head = model.hidden * model.vocab
-    # Router and head stay two bytes wide in 8-bit checkpoints; they and attention run in 16 bits, while
-    # latents are expanded by a product of weights.
-    narrow_flop = 2 * tokens * narrow + expanding
-    wide_flop = 2 * (tokens * wide + rows * head) + mixing
-    moved += cache + (head * kind.activation_bytes_each if rows else 0)
+    stored = kind.storage.head
+    head_bytes = head * (stored.bytes_each if stored else kind.activation_bytes_each)
+    head_narrow = head if stored and stored.product_dtype else 0
+    # Routers, and heads that a checkpoint leaves wide, stay at two bytes; they and attention run in 16 bits,
+    # while latents are expanded by a product of weights.
+    narrow_flop = 2 * (tokens * narrow + rows * head_narrow) + expanding
+    wide_flop = 2 * (tokens * wide + rows * (head - head_narrow)) + mixing
+    moved += cache + (head_bytes if rows else 0)
     compute = (narrow_flop / kind.product_peak + wide_flop / kind.activation_peak) / tp
     memory = moved / tp / kind.memory_peak
     return Bound((narrow_flop + wide_flop) / tp, moved / tp, compute, memory, max(compute, memory))

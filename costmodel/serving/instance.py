@@ -74,11 +74,12 @@ class InstanceKind:
             found = self.storage.requested.product_dtype if self.storage.requested else None
             return found or self.activation_dtype
         named = [fmt.product_dtype for layer in self.model.layers for _, fmt in layer.formats]
+        named += [self.storage.head.product_dtype] if self.storage.head else []
         return next((dtype for dtype in named if dtype), self.activation_dtype)
 
     @cached_property
     def activation_bytes_each(self) -> float:
-        """Bytes of one activation element, and of one weight of router and head."""
+        """Bytes of one activation element, and of one weight of a router or a wide head."""
         return dtype_bytes(self.activation_dtype)
 
     @cached_property

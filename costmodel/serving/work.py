@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..formulas import chunking, moe, work
+from ..inputs.formats import WeightFormat
 from ..inputs.model import Attention, Block, Dense, Experts, LatentAttention, Layer, Recurrent
 from ..inputs.tensor import Tensor
 from ..inputs.weights import recurrent_products
@@ -54,8 +55,9 @@ def tile_rows(kind: InstanceKind, operator: str) -> float | None:
 class Builder:
     """Collects the loads of one group for an instance kind; spares every call the dtype arguments.
 
-    Each product runs in the dtype that the format of its weights says; router and head keep two bytes a
-    weight and are multiplied in 16 bits. The fits of 8-bit products were measured in fp8 and serve int8, too.
+    Each product runs in the dtype that the format of its weights says; routers, and heads that no checkpoint
+    quantises, keep two bytes a weight and are multiplied in 16 bits. The fits of 8-bit products were measured
+    in fp8 and serve int8, too.
     """
 
     def __init__(self, kind: InstanceKind, layer: Layer | None = None) -> None:
@@ -65,27 +67,32 @@ class Builder:
 
     def stored(self, module: str) -> tuple[float, bool]:
         """Bytes of a weight of a module of the layer, and whether its product runs in 8 bits."""
-        found = self.kind.format_of(self.layer, module) if self.layer else None
+        return self.width_of(self.kind.format_of(self.layer, module) if self.layer else None)
+
+    def width_of(self, found: WeightFormat | None) -> tuple[float, bool]:
+        """Bytes of a weight in a format (None: wide), and whether its product runs in 8 bits."""
         if found is None:
             return self.kind.activation_bytes_each, False
         return found.bytes_each, found.product_dtype is not None
 
     def gemm(self, name: str, runs: float, m: float, n: float, k: float, module: str) -> None:
         """Add a matrix product of m tokens with the weights of a module of the layer."""
-        each, narrow = self.stored(module)
-        self._product(name, "gemm_fp8" if narrow else "gemm", runs, (m, n, k), each)
+        self.product(name, runs, (m, n, k), self.stored(module))
 
-    def wide_gemm(self, name: str, runs: float, m: float, n: float, k: float) -> None:
-        """Add a matrix product of m tokens with weights that no checkpoint quantises."""
-        self._product(name, "gemm", runs, (m, n, k), self.kind.activation_bytes_each)
-
-    def _product(
-        self, name: str, operator: str, runs: float, shape: tuple[float, float, float], each: float
+    def product(
+        self, name: str, runs: float, shape: tuple[float, float, float], stored: tuple[float, bool]
     ) -> None:
+        """Add a matrix product of (m, n, k) with weights of so many bytes each, run in 8 bits or not."""
+        each, narrow = stored
+        operator = "gemm_fp8" if narrow else "gemm"
         moved = work.gemm_bytes(*shape, each, self.kind.activation_bytes_each)
         tile = tile_rows(self.kind, operator)
         fill = chunking.tile_fill(shape[0], tile) if tile else 1.0
         self.loads.append(Load(name, operator, runs, work.gemm_flop(*shape), moved, fill))
+
+    def wide_gemm(self, name: str, runs: float, m: float, n: float, k: float) -> None:
+        """Add a matrix product of m tokens with weights that no checkpoint quantises."""
+        self.product(name, runs, (m, n, k), self.width_of(None))
 
     def stream(self, name: str, runs: float, tokens: float, width: float, tensors: float) -> None:
         """Add an element-wise operator that reads or writes ``tensors`` tensors of ``width``."""
@@ -130,7 +137,8 @@ def _block(build: Builder, block: Block, count: int, tokens: float) -> None:
 def head_loads(kind: InstanceKind, logits: float) -> list[Load]:
     """The head, for the ``logits`` rows that need it."""
     build = Builder(kind)
-    build.wide_gemm("lm_head", 1, logits, kind.model.vocab / kind.tp, kind.model.hidden)
+    shape = (logits, kind.model.vocab / kind.tp, kind.model.hidden)
+    build.product("lm_head", 1, shape, build.width_of(kind.storage.head))
     return build.loads
 
 

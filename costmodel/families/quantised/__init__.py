@@ -38,6 +38,7 @@ def read_quantisation(config: Config) -> Quantisation | None:
     method = _method(quant)
     found = METHODS[method](quant, config) if method else None
     config.problems += quant.problems
+    config.notes += [f"{quant.inside}{note}" for note in quant.notes]
     return found
 
 

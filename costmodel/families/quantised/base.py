@@ -12,6 +12,9 @@ from ..config import Config, shown
 #: Format of a module of a layer; None: wide.
 Rule = Callable[[int, str], WeightFormat | None]
 
+#: What checkpoints and engines call the head.
+HEAD_NAMES = ("lm_head", "language_model.lm_head")
+
 LARGEST_SIDE = 65_536
 GROUP_SIZES = (16, 32, 64, 128, 256, 512, 1024)
 
@@ -27,11 +30,20 @@ WIDENED = (
 
 @dataclass(frozen=True)
 class Quantisation:
-    """``label`` names the checkpoint's format (the narrowest of several); ``kv_dtype`` that of its KV cache."""
+    """``label`` names the checkpoint's format (the narrowest of several); ``kv_dtype`` that of its KV cache.
+
+    ``head``: that of a head of its own; None: wide.
+    """
 
     label: str
     rule: Rule
     kv_dtype: str | None = None
+    head: WeightFormat | None = None
+
+
+def is_head(entry: str) -> bool:
+    """Whether an entry is the name of the head, whatever it lies in."""
+    return entry in HEAD_NAMES or entry.endswith(".lm_head")
 
 
 def strings(quant: Config, field: str) -> list[str]:

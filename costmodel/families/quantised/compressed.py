@@ -6,12 +6,14 @@ Source: compressed-tensors 0.20 (quant_scheme.py, quant_args.py, config/base.py)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from ...errors import unknown
 from ...inputs.formats import WeightFormat
 from ..config import Config, shown
 from .base import (
+    HEAD_NAMES,
     MXFP4_LINEAR,
     NVFP4,
     NVFP4_WEIGHT_ONLY,
@@ -19,6 +21,7 @@ from .base import (
     Quantisation,
     block_sides,
     group_size,
+    is_head,
     kv_scheme,
     strings,
 )
@@ -56,7 +59,8 @@ def compressed_tensors(quant: Config, config: Config) -> Quantisation | None:
         fmt = _group_format(inner, quant.data.get("format"))
         entries += [(target, fmt) for target in _targets(inner)]
         quant.problems += inner.problems
-    ignored = Matcher(strings(quant, "ignore"), "exact", config.model_type)
+    listed = strings(quant, "ignore")
+    ignored = Matcher(listed, "exact", config.model_type)
     kv_dtype = kv_scheme(quant, "kv_cache_scheme")
     if quant.problems or not entries:
         return None
@@ -70,20 +74,33 @@ def compressed_tensors(quant: Config, config: Config) -> Quantisation | None:
         place = first(index, module)
         return named[place][1] if place is not None else (classes[0] if classes else None)
 
-    if classes:
-        note_head(quant, config, "ignore")
+    head = _head(named, listed)
+    if classes and head is None:
+        _note_head(quant, config, listed)
     for label in sorted({fmt.name for _, fmt in entries if fmt.bits == 4 and fmt.name != "int4"}):
         config.notes.append(WIDENED.format(label))
-    return Quantisation(min((fmt for _, fmt in entries), key=lambda fmt: fmt.bits).name, rule, kv_dtype)
+    return Quantisation(min((fmt for _, fmt in entries), key=lambda fmt: fmt.bits).name, rule, kv_dtype, head)
 
 
-def note_head(quant: Config, config: Config, field: str) -> None:
-    """Say that a head which the list does not leave out is counted wide all the same."""
-    if config.data.get("tie_word_embeddings") is True:
-        return
-    if not any(entry.endswith("lm_head") for entry in strings(quant, field)):
+def _head(named: Sequence[tuple[str, WeightFormat]], ignored: Sequence[str]) -> WeightFormat | None:
+    """Format of the head: that of the first target that names it. ``Linear`` is not the class of vLLM's head."""
+    if any(map(_names_head, ignored)):
+        return None
+    return next((fmt for target, fmt in named if _names_head(target)), None)
+
+
+def _names_head(entry: str) -> bool:
+    if not entry.startswith("re:"):
+        return is_head(entry)
+    return any(re.match(entry[3:], name) for name in HEAD_NAMES)
+
+
+def _note_head(quant: Config, config: Config, ignored: Sequence[str]) -> None:
+    """Say that a head of the model's own which is not left out is counted wide all the same."""
+    if config.data.get("tie_word_embeddings") is not True and not any(map(_names_head, ignored)):
         config.notes.append(
-            f"{quant.inside}{field} does not name lm_head: it is counted unquantised all the same"
+            f"{quant.inside}ignore does not name lm_head: it is counted unquantised all the same, as targets "
+            "of the class Linear do not reach the head of vLLM 0.33"
         )
 
 
@@ -103,7 +120,7 @@ def _targets(group: Config) -> list[str]:
         group.problems.append(f'{group.inside}targets is missing; expected a list such as ["Linear"]')
     for target in targets:
         group.check(
-            target == "Linear" or target.startswith("re:") or "." in target,
+            target in ("Linear", "lm_head") or target.startswith("re:") or "." in target,
             f"{group.inside}targets names {shown(target)}; expected Linear, the name of a module or re:...",
         )
     return targets

@@ -6,13 +6,23 @@ Its fields lie in ``config.json`` or in an ``hf_quant_config.json`` that was cop
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 
 from ...errors import unknown
 from ...inputs.formats import WeightFormat
 from ..config import Config, shown
-from .base import NVFP4, NVFP4_WEIGHT_ONLY, WIDENED, Quantisation, kv_scheme, strings, usable
-from .compressed import note_head
+from .base import (
+    HEAD_NAMES,
+    NVFP4,
+    NVFP4_WEIGHT_ONLY,
+    WIDENED,
+    Quantisation,
+    is_head,
+    kv_scheme,
+    strings,
+    usable,
+)
 from .matching import Matcher
 from .methods import FP8_CHANNEL
 
@@ -28,15 +38,19 @@ ALGORITHMS: dict[str, WeightFormat] = {
 
 
 def modelopt(quant: Config, config: Config) -> Quantisation | None:
-    """Read ``quant_algo``, ``ignore`` or ``exclude_modules`` (names, wildcards) and the KV cache's scheme."""
+    """Read ``quant_algo``, ``ignore`` or ``exclude_modules`` (names, wildcards) and the KV cache's scheme.
+
+    A head of the model's own is quantised like all else unless the list names it.
+    """
     inner = quant.data.get("quantization")
     if isinstance(inner, Mapping):
         quant.data = {**quant.data, **inner}
     field = "ignore" if not quant.null("ignore") else "exclude_modules"
-    ignored = Matcher(strings(quant, field), "glob", config.model_type)
+    listed = strings(quant, field)
+    ignored = Matcher(listed, "glob", config.model_type)
     kv_dtype = kv_scheme(quant, "kv_cache_scheme") or kv_scheme(quant, "kv_cache_quant_algo")
     if str(quant.data.get("quant_algo")).upper() == MIXED:
-        return _mixed(quant, config, ignored, kv_dtype)
+        return _mixed(quant, config, ignored, listed, kv_dtype)
     each = _algorithm(quant, "quant_algo", [MIXED])
     if each is None:
         return None
@@ -44,8 +58,16 @@ def modelopt(quant: Config, config: Config) -> Quantisation | None:
         each = NVFP4_WEIGHT_ONLY
     if each.name == "nvfp4":
         config.notes.append(WIDENED.format("nvfp4"))
-    note_head(quant, config, field)
-    return Quantisation(each.name, lambda i, module: None if ignored(i, module) else each, kv_dtype)
+    head = None if _names_head(listed) else each
+    return Quantisation(each.name, lambda i, module: None if ignored(i, module) else each, kv_dtype, head)
+
+
+def _names_head(entries: Sequence[str]) -> bool:
+    """Whether a list leaves out the head: an entry is part of its name, or a wildcard for it."""
+    return any(
+        is_head(entry) or any(entry in name or fnmatchcase(name, entry) for name in HEAD_NAMES)
+        for entry in entries
+    )
 
 
 def _weights_only(quant: Config) -> bool:
@@ -74,7 +96,9 @@ def _algorithm(quant: Config, field: str, others: list[str]) -> WeightFormat | N
     return found
 
 
-def _mixed(quant: Config, config: Config, ignored: Matcher, kv_dtype: str | None) -> Quantisation | None:
+def _mixed(
+    quant: Config, config: Config, ignored: Matcher, listed: Sequence[str], kv_dtype: str | None
+) -> Quantisation | None:
     """``quantized_layers`` gives the algorithm of each module or of all inside one; all others stay wide."""
     layers = quant.data.get("quantized_layers")
     if (
@@ -105,4 +129,5 @@ def _mixed(quant: Config, config: Config, ignored: Matcher, kv_dtype: str | None
     narrowest = min(names, key=lambda fmt: fmt.bits)
     if narrowest.name == "nvfp4":
         config.notes.append(WIDENED.format("nvfp4"))
-    return Quantisation(narrowest.name, rule, kv_dtype)
+    heads = [fmt for fmt, own in names.items() if not _names_head(listed) and any(map(is_head, own))]
+    return Quantisation(narrowest.name, rule, kv_dtype, heads[0] if heads else None)

@@ -138,7 +138,7 @@ def internvl(outer: Fields, text: int) -> Counts:
 def deepseek_vl_v2(outer: Fields, text: int) -> Counts:
     """SigLIP by name; 2 x 2 patches to one token through two projections, and two embeddings that part tiles.
 
-    Source: modeling_deepseek_vl_v2.py of the repository, whose class default the projector is.
+    Source: vLLM 0.33, deepseek_vl2.py and its configuration class, whose default the projector is.
     """
     own = outer.inside("vision_config")
     named = own.data.get("model_name")
