@@ -70,7 +70,8 @@ def family_entry(name: str) -> FamilyEntry:
     if name not in ADAPTERS and name not in WRAPPERS:
         raise InputError(unknown("family", name, family_names()))
     if name in WRAPPERS:
-        reads = f"a wrapper: the language model nested in it, {WRAPPERS[name]} unless it says otherwise"
+        inner = f"{WRAPPERS[name]} unless it says otherwise" if WRAPPERS[name] else "by its own model_type"
+        reads = f"a wrapper: the language model nested in it, {inner}"
     else:
-        reads = (adapter(name).__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
+        reads = (adapter(name).__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ").replace("``", "")
     return FamilyEntry(SCHEMA, name, reads, About())

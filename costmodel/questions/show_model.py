@@ -60,7 +60,14 @@ def layout_of(degrees: Mapping[str, int | None]) -> Parallelism | None:
 
 def model_row(name: str) -> dict[str, object]:
     entry = model_entry(name)
-    keys = ("name", "model_type", "total_parameters", "active_parameters", "kv_bytes_per_token_all_layers")
+    keys = (
+        "name",
+        "model_type",
+        "total_parameters",
+        "active_parameters",
+        "kv_bytes_per_token",
+        "kv_bytes_per_token_all_layers",
+    )
     return {key: getattr(entry, key) for key in keys}
 
 

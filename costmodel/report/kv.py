@@ -116,7 +116,7 @@ def _sizes(answer: KvAnswer, detail: bool) -> dict[str, str]:
 
 def _verdict(answer: KvAnswer) -> list[Block]:
     """What was asked, in one sentence."""
-    length = f"{answer.tokens:,} tokens"
+    length = f"{answer.tokens:,} token{'' if answer.tokens == 1 else 's'}"
     if answer.users is not None:
         if not answer.fewest:
             return [f"No layout tried holds a sequence of {length}."]

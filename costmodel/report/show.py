@@ -56,6 +56,10 @@ STAGES = {
     "parameters": "parameters a GPU",
     "weight_bytes": "weights a GPU",
 }
+#: Of the layers of a model, what does not depend on the length of a sequence.
+LAYERS_OF_A_TOKEN = {
+    key: LAYERS[key] for key in ("count", "kind", "window", "bytes_per_token", "state_bytes")
+}
 FITS = {
     "kind": "operator",
     "form": "form",
@@ -97,7 +101,7 @@ def page(answer: Entry, detail: bool) -> Page:
     if isinstance(answer, Listing):
         return Page(answer.kind.capitalize(), (listing(answer.entries),), answer.about, cite=True)
     if isinstance(answer, ModelEntry):
-        blocks: list[Block] = [facts(answer, MODEL), table(answer.layers, LAYERS)]
+        blocks: list[Block] = [facts(answer, MODEL), table(answer.layers, LAYERS_OF_A_TOKEN)]
         if len(answer.stages) > 1:
             blocks.append(table(answer.stages, STAGES))
         if detail:
