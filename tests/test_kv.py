@@ -10,7 +10,7 @@ from costmodel.errors import InputError
 from costmodel.families import read_model
 from costmodel.formulas import kv as book
 from costmodel.inputs.model import Attention, Dense, Experts, LatentAttention, Layer, Mixer, Model
-from costmodel.memory.kv import kv_bytes
+from costmodel.memory.kv import kv_bytes, sequence_bytes
 from costmodel.memory.parallelism import allowed_tp, check_tp
 
 # Bytes a token in bf16 over all layers, by hand: layers x 2 x KV heads x head width x 2 bytes; MLA: layers x
@@ -209,3 +209,15 @@ def test_tp_checks_kv_heads_and_widths() -> None:
 def test_tp_must_be_a_count(tp: object) -> None:
     with pytest.raises(InputError, match="TP is"):
         check_tp(read_model("Llama-3.1-8B"), tp)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "name", ["Mistral-7B-v0.1", "Qwen3-Next-80B-A3B-Instruct", "gemma-3-12b-it", "DeepSeek-V3.2"]
+)
+@pytest.mark.parametrize("tp", [1, 4])
+@pytest.mark.parametrize("tokens", [0, 1, 1023, 1024, 4097, 100_000])
+def test_prepared_bytes_are_those_of_each_layer(name: str, tp: int, tokens: int) -> None:
+    model = read_model(name)
+    assert (
+        sequence_bytes(model, "bf16", tp).of(tokens) == kv_bytes(model, tokens, "bf16", tp).kv_bytes_per_gpu
+    )

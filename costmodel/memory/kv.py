@@ -89,6 +89,33 @@ def kv_bytes(
     )
 
 
+@dataclass(frozen=True)
+class SequenceBytes:
+    """Bytes of a sequence of any length on one GPU: what :func:`kv_bytes` sums, prepared for many lengths.
+
+    ``grows`` holds bytes of a token and the window of each kind of layer that caches; ``constant`` the states.
+    """
+
+    grows: tuple[tuple[int, float], ...]
+    constant: int
+
+    def of(self, tokens: int) -> int:
+        """Bytes of a sequence of ``tokens`` tokens."""
+        return self.constant + sum(int(each * min(tokens, window)) for each, window in self.grows)
+
+
+def sequence_bytes(model: Model, kv_dtype: str, tp: int = 1) -> SequenceBytes:
+    """Return the bytes of sequences on one of ``tp`` GPUs (one: all of them, each stored once)."""
+    conv = state_dtype_bytes(model)
+    grows: dict[float, int] = {}
+    constant = 0
+    for mixer, count in model.mixers:
+        window = math.inf if mixer.window is None else mixer.window
+        grows[window] = grows.get(window, 0) + count * bytes_per_gpu(mixer, kv_dtype, tp)
+        constant += count * state_bytes_per_gpu(mixer, conv, tp)
+    return SequenceBytes(tuple((each, window) for window, each in grows.items() if each), constant)
+
+
 def check_cache(model: Model, kv_dtype: str) -> None:
     """Check a dtype or layout of the cache. Raises InputError for one that the model cannot have."""
     if kv_dtype in CACHE_BYTES:

@@ -73,5 +73,7 @@ def family_entry(name: str) -> FamilyEntry:
         inner = f"{WRAPPERS[name]} unless it says otherwise" if WRAPPERS[name] else "by its own model_type"
         reads = f"a wrapper: the language model nested in it, {inner}"
     else:
-        reads = (adapter(name).__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ").replace("``", "")
+        reads = (
+            (adapter(name).__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ").replace("``", "")
+        )
     return FamilyEntry(SCHEMA, name, reads, About())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from ..errors import InputError
@@ -10,7 +11,7 @@ from ..formulas import kv as kv_formulas
 from ..formulas import transfer
 from ..inputs.link import Connector, Link
 from ..inputs.model import LatentAttention, Mixer, Model, Recurrent
-from ..memory.kv import kv_bytes
+from ..memory.kv import SequenceBytes, sequence_bytes
 
 OVERLAPS = ("serial", "layerwise")
 
@@ -94,7 +95,15 @@ class Handover:
 
     def payload_bytes(self, tokens: int) -> float:
         """Unique KV bytes of ``tokens``, in whole blocks."""
-        return kv_bytes(self.source.model, self._stored(tokens), self.source.kv_dtype, 1).kv_bytes
+        return self._unique.of(self._stored(tokens))
+
+    @cached_property
+    def _unique(self) -> SequenceBytes:
+        return sequence_bytes(self.source.model, self.source.kv_dtype)
+
+    @cached_property
+    def _received(self) -> SequenceBytes:
+        return sequence_bytes(self.target.model, self.target.kv_dtype, self.target.tp)
 
     def replication(self, tokens: int) -> float:
         """How often each KV byte crosses the wire: the mean over layers.
@@ -102,9 +111,8 @@ class Handover:
         Every receiving rank pulls what it keeps: its KV heads, repeated once there are more ranks than heads,
         its share of recurrent states, and a whole latent (MLA).
         """
-        end = self.target
-        held = kv_bytes(end.model, self._stored(tokens), end.kv_dtype, end.tp)
-        return end.tp * held.kv_bytes_per_gpu / held.kv_bytes
+        stored = self._stored(tokens)
+        return self.target.tp * self._received.of(stored) / self._unique.of(stored)
 
     def wire_bytes(self, tokens: int) -> float:
         """Bytes that cross the wire: the payload times its replication."""
@@ -144,8 +152,7 @@ class Handover:
 
     def bound_s(self, tokens: int) -> float:
         """Wire bytes of exactly these tokens over peak bandwidth: no copy is faster."""
-        exact = kv_bytes(self.source.model, tokens, self.source.kv_dtype, 1).kv_bytes
-        return float(transfer.transfer_bound(exact, self.bandwidth_bytes_per_s))
+        return float(transfer.transfer_bound(self._unique.of(tokens), self.bandwidth_bytes_per_s))
 
     def exposed_s(self, tokens: int, prefill_s: float = 0.0) -> float:
         """Part of the copy that outlasts the prefill: all of it (serial), or what layers do not hide."""

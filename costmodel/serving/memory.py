@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..memory.capacity import fit
-from ..memory.kv import kv_bytes
+from ..memory.kv import SequenceBytes, sequence_bytes
 from ..memory.settings import EngineSettings
 from .instance import InstanceKind
 
@@ -31,21 +31,12 @@ class KvPool:
     sources: tuple[str, ...] = ()
 
     @cached_property
-    def _line(self) -> tuple[float, float] | None:
-        """Bytes per token and per sequence where no window bends the line; None where one does."""
-        one, two = (
-            kv_bytes(self.kind.model, tokens, self.kind.kv_dtype, self.kind.tp).kv_bytes_per_gpu
-            for tokens in (1, 2)
-        )
-        windows = any(mixer.window for mixer, _ in self.kind.model.mixers)
-        return None if windows else (two - one, 2 * one - two)
+    def _sequence(self) -> SequenceBytes:
+        return sequence_bytes(self.kind.model, self.kind.kv_dtype, self.kind.tp)
 
     def held_bytes(self, tokens: int) -> float:
         """KV bytes per GPU of a sequence of ``tokens``."""
-        if self._line is not None:
-            slope, constant = self._line
-            return tokens * slope + constant
-        return kv_bytes(self.kind.model, tokens, self.kind.kv_dtype, self.kind.tp).kv_bytes_per_gpu
+        return self._sequence.of(tokens)
 
     def sequences(self, tokens: float) -> float:
         """How many sequences of ``tokens`` fit."""
