@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _QUOTED = 60
+MOST_HINTS = 6
 
 
 class CostmodelError(Exception):
@@ -57,6 +58,10 @@ def unknown(kind: str, text: str, known: Iterable[str], *, remedy: str | None = 
     """Return the sentence for an unknown name: what it was, the nearest match, how to see or pass others."""
     names = sorted(known)
     match = nearest(text, names)
+    longer = [name for name in names if len(text) > 2 and name.lower().startswith(text.lower())]
     hint = f"; did you mean {match!r}?" if match else ""
+    if 1 < len(longer) <= MOST_HINTS:
+        quoted = [repr(name) for name in longer]
+        hint = f"; did you mean {', '.join(quoted[:-1])} or {quoted[-1]}?"
     cure = f" {remedy}" if remedy else ""
     return f"unknown {kind} {shorten(text)!r}{hint}{cure}"

@@ -295,3 +295,18 @@ def test_long_names_are_cut_in_messages(tmp_path: Path) -> None:
     ):
         assert len(refused(*arguments)) < 400
     assert len(refused("kv", DENSE, "--tokens", "5" + "z" * 5000)) < 250
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Qwen/Qwen3-8", "did you mean 'Qwen/Qwen3-8B' or 'Qwen/Qwen3-8B-FP8'?"),
+        (
+            "deepseek-ai/DeepSeek-V3.",
+            "did you mean 'deepseek-ai/DeepSeek-V3.1' or 'deepseek-ai/DeepSeek-V3.2'?",
+        ),
+        ("google/gemma-3-1", "did you mean 'google/gemma-3-12b-it' or 'google/gemma-3-1b-it'?"),
+    ],
+)
+def test_a_name_cut_short_is_answered_with_those_that_start_so(name: str, said: str) -> None:
+    assert said in refused("kv", name, "--tokens", "10")

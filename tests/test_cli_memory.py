@@ -355,6 +355,23 @@ def test_fewest_gpus_of_every_layout(model: str, users: int, tokens: int, option
     ).output  # fmt: skip
 
 
+def test_fewest_gpus_of_latents_with_and_without_attention_groups() -> None:
+    # Latents are whole on every GPU of a group: one group a GPU holds as many times more sequences.
+    wanted = []
+    for tp in range(1, 9):
+        for groups in sorted({1, tp}):
+            options = ("--tp", str(tp), "--dp-attention", str(groups), *H100)
+            result = run("kv", "DeepSeek-V2-Lite", "--tokens", "16384", *options, "-f", "json")
+            if result.exit_code == 0 and (held := json.loads(result.stdout)["capacity"]["largest_batch"]):
+                instances = -(-900 // held)
+                wanted.append((instances * tp, tp, groups, instances, held))
+    answer = kv("DeepSeek-V2-Lite", 16_384, "--users", "900", *H100)
+    rows = [row for row in answer["fewest"] if row["pp"] == 1]
+    keys = ("gpus", "tp", "dp_attention", "instances", "sequences")
+    assert sorted(tuple(row[key] for key in keys) for row in rows) == sorted(wanted)
+    assert {row["dp_attention"] for row in rows} > {1, 2}
+
+
 def test_whole_experts_are_shared_out_only_where_widths_do_not_split() -> None:
     rows = kv("Qwen3-235B-A22B-FP8", 32_768, "--users", "64", *H100)["fewest"]
     assert {row["tp"]: row["ep"] for row in rows} == {1: 1, 2: 1, 4: 1, 8: 8}

@@ -11,6 +11,7 @@ from costmodel.families import parse_config, read_model
 from costmodel.inputs.model import Attention, Model
 from costmodel.inputs.parameters import count_parameters
 from costmodel.memory.kv import kv_bytes
+from costmodel.memory.parallelism import allowed_tp
 
 TINY: dict[str, Any] = {
     "model_type": "mimo_v2_flash",
@@ -79,6 +80,13 @@ def test_flash_cache_by_hand() -> None:
     assert held.kv_bytes_per_token == 23_040
     assert held.kv_bytes_per_token_all_layers == 23_040 + 199_680
     assert held.kv_bytes == 1000 * 23_040 + 128 * 199_680
+
+
+def test_flash_is_served_at_tp4() -> None:
+    # vLLM's recipe: TP4, one KV head of 192 rows a GPU, a block and a half; 2,048 columns of an expert are
+    # 128 a GPU at TP16, but 64 at TP32, half a block.
+    model = read_model("XiaomiMiMo/MiMo-V2-Flash")
+    assert {2, 4, 8, 16} <= set(allowed_tp(model)) and 32 not in allowed_tp(model)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from costmodel.inputs.parameters import (
     count_parameters,
     stored_scales,
     weight_bytes,
+    weight_bytes_by_format,
 )
 
 # No count is published for OPT: by hand, V h + (P + 2) h + L (4 (h^2 + h) + 2 h f + f + h + 4 h) + 2 h.
@@ -203,6 +204,29 @@ def test_weight_bytes_by_dtype() -> None:
     wide = 2 * 128256 * 4096 + 65 * 4096
     assert weight_bytes(model, "fp8") == 8_030_261_248 + wide
     assert weight_bytes(read_model("deepseek-ai/DeepSeek-V3"), "bf16") == 2 * 671_026_419_200
+
+
+def test_weight_bytes_by_format() -> None:
+    # gpt-oss-20b: 24 layers of 32 experts, 2 x 2,880 + 2,880 rows of 2,880 columns at 4 bits, and a byte of
+    # scale to every 32 of them; all else is bf16 (biases of the experts, too): 20,914,757,184 parameters.
+    experts = 24 * 32 * 3 * 2880 * 2880
+    parts = weight_bytes_by_format(read_model("openai/gpt-oss-20b"))
+    assert parts == {"mxfp4": experts * 17 // 32, "16-bit floats": 2 * (20_914_757_184 - experts)}
+    # As fp32 nothing stays in the formats of the checkpoint.
+    whole = weight_bytes_by_format(read_model("openai/gpt-oss-20b"), "fp32")
+    assert whole == {"32-bit floats": 4 * 20_914_757_184}
+
+
+@pytest.mark.parametrize("name", packaged_models())
+def test_weight_bytes_by_format_add_up(name: str) -> None:
+    model = read_model(name)
+    if model.weight_dtype is None:
+        with pytest.raises(InputError, match="states no dtype"):
+            weight_bytes_by_format(model)
+        return
+    parts = weight_bytes_by_format(model)
+    assert sum(parts.values()) == pytest.approx(weight_bytes(model), abs=len(parts))
+    assert all(size > 0 for size in parts.values())
 
 
 def test_weight_bytes_without_a_dtype() -> None:

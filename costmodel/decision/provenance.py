@@ -35,7 +35,8 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
         f"token budget {settings.token_budget}, also for whole prompts that share a prefill step; "
         f"at most {settings.max_seqs} sequences an instance",
         "memory for prompt and output reserved at admission: no preemption",
-        f"KV pool of {deployment.decode_pool.engine}: {deployment.decode_pool.memory_share:.0%} of GPU memory, "
+        f"KV pool of {deployment.decode_pool.pool_bytes / GIB:.2f} GiB a GPU, by {deployment.decode_pool.engine}: "
+        f"{deployment.decode_pool.memory_share:.0%} of GPU memory, "
         f"{deployment.decode_pool.kept_bytes / GIB:.2f} GiB of it outside weights and KV",
         *dict.fromkeys(note for pool in _pools(deployment) for note in pool.notes),
         "prompts go to the instance with fewest prompt tokens pending, hand-overs to the one with least KV",

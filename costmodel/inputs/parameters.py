@@ -6,7 +6,7 @@ layers, vision towers, fp8 scales) is in ``Model.extras``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..dtypes import dtype_bytes
@@ -112,9 +112,13 @@ class Storage:
         return tensor.size * self.wide_bytes if held is None else held.bytes_of(tensor)
 
     def end_bytes(self, tensor: Tensor) -> float:
-        """Return the bytes of a tensor before or behind the layers: wide, unless it is a quantised head."""
-        narrow = self.head if tensor.module == HEAD else None
+        """Return the bytes of a tensor before or behind the layers."""
+        narrow = self.end_format(tensor)
         return tensor.size * self.wide_bytes if narrow is None else narrow.bytes_of(tensor)
+
+    def end_format(self, tensor: Tensor) -> WeightFormat | None:
+        """Return the format of a tensor before or behind the layers: None, wide, unless a quantised head."""
+        return self.head if tensor.module == HEAD else None
 
 
 def storage_of(model: Model, dtype: str | None = None) -> Storage:
@@ -149,13 +153,30 @@ def weight_bytes(model: Model, dtype: str | None = None) -> int:
     Raises InputError for an unknown dtype, or where none is stated and none is passed.
     """
     storage = storage_of(model, dtype)
-    layers = sum(
-        layer.count * storage.bytes_of(layer, tensor)
-        for layer in model.layers
-        for tensor in layer_tensors(layer, model.hidden)
-    )
-    ends = sum(storage.end_bytes(tensor) for tensor in (*embedding_tensors(model), *head_tensors(model)))
-    return round(layers + ends)
+    return round(sum(size for _, size in _stored_bytes(model, storage)))
+
+
+def weight_bytes_by_format(model: Model, dtype: str | None = None) -> dict[str, int]:
+    """Bytes of the main model's weights by the format that holds them, scales with the weights they scale.
+
+    Together they are :func:`weight_bytes`, to the rounding of each to whole bytes; it raises the same errors.
+    """
+    storage = storage_of(model, dtype)
+    wide = f"{8 * storage.wide_bytes}-bit floats"
+    found: dict[str, float] = {}
+    for held, size in _stored_bytes(model, storage):
+        name = held.name if held else wide
+        found[name] = found.get(name, 0.0) + size
+    return {name: round(size) for name, size in found.items()}
+
+
+def _stored_bytes(model: Model, storage: Storage) -> Iterator[tuple[WeightFormat | None, float]]:
+    """Yield the format (None: wide) and the bytes of every tensor of the main model, all layers at once."""
+    for layer in model.layers:
+        for tensor in layer_tensors(layer, model.hidden):
+            yield storage.format_of(layer, tensor), layer.count * storage.bytes_of(layer, tensor)
+    for tensor in (*embedding_tensors(model), *head_tensors(model)):
+        yield storage.end_format(tensor), storage.end_bytes(tensor)
 
 
 def _no_dtype(model: Model) -> str:

@@ -9,7 +9,7 @@ from math import ceil
 
 from ..errors import DoesNotFitError
 from ..inputs.hardware import Gpu
-from ..inputs.model import Model
+from ..inputs.model import LatentAttention, Model
 from .capacity import Fit, fit
 from .parallelism import Parallelism, divides
 from .settings import EngineSettings
@@ -50,8 +50,9 @@ def layouts_for(
     """Return layouts that hold ``users`` sequences of ``tokens``, fewest GPUs first, then fewest stages.
 
     Tried are up to 8 tensor-parallel GPUs and 1, 2, 4 or 8 stages; where an expert's width cannot be split,
-    whole experts are shared out. ``fixed`` degrees (tp, pp, ep, dp_attention) are kept. Empty where no layout
-    holds a single such sequence. More sequences than the engine's limit of a step take more instances.
+    whole experts are shared out, and latents are also tried with one attention group a GPU. ``fixed``
+    degrees (tp, pp, ep, dp_attention) are kept. Empty where no layout holds a single such sequence. More
+    sequences than the engine's limit of a step take more instances.
     """
     found = []
     for layout in _candidates(model, dict(fixed or {})):
@@ -88,11 +89,17 @@ def at_once(held: Fit, tokens: int) -> int:
 def _candidates(model: Model, fixed: dict[str, int]) -> Iterator[Parallelism]:
     stages = (fixed["pp"],) if "pp" in fixed else [pp for pp in STAGES if pp <= model.layer_count]
     degrees = (fixed["tp"],) if "tp" in fixed else range(1, NODE + 1)
-    groups = fixed.get("dp_attention", 1)
     for tp in degrees:
-        if tp % groups:
-            continue
         shares = (fixed["ep"],) if "ep" in fixed else (1, tp)
-        for pp in stages:
-            layouts = (Parallelism(tp, pp, ep, groups) for ep in dict.fromkeys(shares) if tp % ep == 0)
-            yield from islice((layout for layout in layouts if divides(model, layout)), 1)
+        for groups in dict.fromkeys(_groups(model, tp, fixed)):
+            for pp in stages:
+                spread = [Parallelism(tp, pp, ep, groups) for ep in dict.fromkeys(shares) if tp % ep == 0]
+                yield from islice((layout for layout in spread if divides(model, layout)), 1)
+
+
+def _groups(model: Model, tp: int, fixed: dict[str, int]) -> tuple[int, ...]:
+    """Attention groups to try: one, or for latents, which every GPU of a group repeats, one a GPU, too."""
+    if "dp_attention" in fixed:
+        return (fixed["dp_attention"],) if tp % fixed["dp_attention"] == 0 else ()
+    latent = any(isinstance(mixer, LatentAttention) for mixer, _ in model.mixers)
+    return (1, tp) if latent else (1,)

@@ -10,6 +10,8 @@ from ..inputs.tensor import Tensor
 from ..inputs.weights import block_tensors, layer_tensors
 
 MOST_TP = 1024
+#: Parts of a fused projection, whose blocks may be cut: vLLM pull request 30836, for MiMo-V2-Flash at TP4.
+CUT_ANYWHERE = ("self_attn.k_proj", "self_attn.v_proj")
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,8 @@ def _cut_blocks(model: Model, layout: Parallelism) -> list[str]:
         for tensor, degree in spread_tensors(layer, layout, model.hidden) if layer.formats else ():
             stored = layer.format_of.get(tensor.module)
             if stored is None or stored.block is None or stored.width_multiple > 1:
+                continue
+            if tensor.module in CUT_ANYWHERE:
                 continue
             local = tensor.on_gpu(degree, layout.ep)
             whole, held = (tensor.rows, local.rows) if tensor.axis == 0 else (tensor.cols, local.cols)

@@ -152,7 +152,8 @@ def fewest_of(
     said = (
         f"{users:,} sequences of {tokens:,} tokens, all held in GPU memory; several instances share them",
         f"{setting.engine.title} {setting.version_text}{limit}",
-        "tried: up to 8 tensor-parallel GPUs, 1, 2, 4 or 8 stages, whole experts where widths do not split",
+        "tried: up to 8 tensor-parallel GPUs, 1, 2, 4 or 8 stages, whole experts where widths do not split, "
+        "latents also with one attention group a GPU",
     )
     left_out = ("other processes on the GPU", "whether the links between stages are fast enough")
     return found, About(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..answer import About
 from ..families import read_model
 from ..inputs.model import Model
-from ..inputs.parameters import count_parameters, storage_of
+from ..inputs.parameters import count_parameters, storage_of, weight_bytes_by_format
 from ..memory.kv import KvRow, kv_bytes
 from ..memory.parallelism import Parallelism, allowed_tp, check_tp
 from ..memory.stages import Stage, pipeline_stages
@@ -41,6 +41,7 @@ class ModelEntry:
     stages: tuple[dict[str, object], ...]
     weight_dtype: str | None
     weight_bytes: int | None
+    weight_bytes_by_format: dict[str, int] | None
     weight_bytes_reason: str | None
     kv_dtype: str
     kv_bytes_per_token: int
@@ -100,6 +101,7 @@ def model_entry(name: str | Model, layout: Parallelism | None = None) -> ModelEn
         stages=stages,
         weight_dtype=model.weight_dtype,
         weight_bytes=counts.weight_bytes,
+        weight_bytes_by_format=weight_bytes_by_format(model) if model.weight_dtype else None,
         weight_bytes_reason=counts.weight_bytes_reason,
         kv_dtype=dtype,
         kv_bytes_per_token=kv.kv_bytes_per_token,
@@ -108,7 +110,7 @@ def model_entry(name: str | Model, layout: Parallelism | None = None) -> ModelEn
         layers=kv.rows,
         allowed_tp=allowed_tp(model),
         notes=model.notes,
-        about=About((*said, f"KV in {dtype}"), (model.source,)),
+        about=About((*said, f"KV in {dtype}"), (model.source,), warnings=model.warnings),
     )
 
 

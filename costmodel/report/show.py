@@ -38,7 +38,7 @@ MODEL = {
     "weight_bytes": "bytes of weights",
     "layout": "spread over",
     "parameters_per_gpu": "parameters of a GPU",
-    "weight_bytes_per_gpu": "bytes of its weights",
+    "weight_bytes_per_gpu": "bytes of them, as engines hold them",
     "kv_bytes_per_token": "KV a token, layers that grow",
     "kv_bytes_per_token_all_layers": "KV a token, all layers",
     "fixed_bytes_per_sequence": "KV a sequence, full windows and states",
@@ -49,6 +49,7 @@ CONVENTIONS = {
     "active_with_embedding": "active, head and input embedding",
     "active_core": "active, neither",
     "embedding_parameters": "lookups: input embedding and positions",
+    "weight_bytes_by_format": "bytes of weights by format, with scales",
 }
 STAGES = {
     "stage": "stage",
