@@ -306,13 +306,32 @@ def test_a_model_that_does_not_fit_says_how_many_bytes_are_missing() -> None:
     # 70,553,706,496 x 2 bytes - 0.9 x 79.25 GiB, and what the engine keeps: a GiB or so.
     short = 70_553_706_496 * 2 - 0.9 * 79.25 * 2**30
     result = run(*arguments)
-    missing = int(re.findall(r"\((\d+) bytes\)", result.stderr)[0])
+    missing = int(re.findall(r"\((\d+) bytes\)", result.stdout)[0])
     assert short < missing < short + 2 * 2**30
-    assert result.exit_code == 1 and result.stdout == ""
-    refused = run(*arguments, "-f", "json")
-    answer = json.loads(refused.stdout)
-    assert refused.exit_code == 1 and answer.keys() == {"schema", "error", "reason"}
-    assert answer["schema"] == "costmodel.kv/1" and f"{missing} bytes" in answer["reason"]
+    assert result.exit_code == 1 and result.stderr == ""
+    printed = run(*arguments, "-f", "json")
+    answer = json.loads(printed.stdout)
+    assert printed.exit_code == 1 and answer["capacity"] is None
+    assert answer["schema"] == "costmodel.kv/1" and f"{missing} bytes" in answer["capacity_reason"]
+    assert answer["does_not_fit"] == [answer["capacity_reason"]]
+    # what does not depend on the GPU is answered all the same: 80 layers x 2 x 8 heads x 128 x 2 bytes
+    assert answer["kv_bytes"] == 5 * 327_680
+
+
+def test_of_each_engine_that_has_no_room_the_missing_bytes_are_said() -> None:
+    answer = json.loads(
+        run(
+            "kv", "Llama-3.1-70B", "--tokens", "5", "--hardware", A100, "--engine", "all", "-f", "json"
+        ).stdout
+    )
+    assert answer["capacity"] is None and len(answer["does_not_fit"]) == 3 and answer["engines"] == []
+    for name, said in zip(("vLLM", "SGLang", "TensorRT-LLM"), answer["does_not_fit"]):
+        weights = float(re.findall(r"([\d.]+) GiB of weights", said)[0])
+        budget = float(re.findall(r"than the ([\d.]+) GiB", said)[0])
+        kept = re.findall(r"and ([\d.]+) GiB that", said)
+        short = float(re.findall(r"are ([\d.]+) GiB", said)[0])
+        assert f"that {name} plans with" in said
+        assert weights + (float(kept[0]) if kept else 0.0) - budget == pytest.approx(short, abs=0.02)
 
 
 def test_interrupts_are_quiet(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,7 +171,9 @@ def test_a_model_that_does_not_fit_says_what_is_missing() -> None:
         kv_pool(kind_of("meta-llama/Llama-3.1-70B"))
     message = str(caught.value)
     assert "meta-llama/Llama-3.1-70B does not fit on a100-sxm-80gb TP1: 131.45 GiB of weights" in message
-    assert "are 60.90 GiB (65391421817 bytes) more than its 71.33 GiB, each GPU" in message
+    assert (
+        "are 60.90 GiB (65391421817 bytes) more than the 71.33 GiB that vLLM plans with, each GPU" in message
+    )
     assert "raise --tp or --pp" in message
 
 

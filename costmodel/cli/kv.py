@@ -48,7 +48,7 @@ from .scenario import stated
     help="KV pool of a GPU, such as 6.51GiB, instead of sizing it; repeat it for unlike stages.",
 )
 @option("--users", type=Whole(MOST_REQUESTS), help="Sequences held at once: asks for the fewest GPUs.")
-@answers("kv", explain=True, fit_asked=True)
+@answers("kv", explain=True)
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> object:
     """KV cache bytes of a sequence of MODEL; with --hardware, what fits and what the engine will log.

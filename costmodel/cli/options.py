@@ -253,15 +253,13 @@ def _refuse_empty(ctx: click.Context) -> None:
             raise InputError(f"{name}: empty; leave it out, or pass a value")
 
 
-def answers(
-    command: str, *, explain: bool = False, fit_asked: bool = False
-) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+def answers(command: str, *, explain: bool = False) -> Callable[[Callable[..., Any]], Callable[..., None]]:
     """Add --format and --detail (``explain``: and --explain) to a function that returns an answer; print it.
 
     A NoAnswerError goes on to the group (exit code 1), after its JSON object where JSON is asked for. An
     answer whose ``answered`` is False (nothing is stable, nothing fits) is printed and exits with 1, too.
-    A model that does not fit is no answer only where that was the question (``fit_asked``); elsewhere the
-    GPU, TP or dtype passed is wrong, as any other bad option (exit code 2).
+    A model that does not fit ``kv`` answers; for any other command the GPU, TP or dtype passed is wrong, as
+    any other bad option (exit code 2).
     """
 
     def wrap(ask: Callable[..., Any]) -> Callable[..., None]:
@@ -285,7 +283,7 @@ def answers(
             except NoAnswerError as error:
                 if form == "json":
                     click.echo(refusal(f"costmodel.{command}/1", "no_answer", str(error)))
-                if isinstance(error, DoesNotFitError) and not fit_asked:
+                if isinstance(error, DoesNotFitError):
                     raise InputError(str(error)) from None
                 raise
             click.echo(render(answer, form, detail=detail, explain=explain))

@@ -122,14 +122,15 @@ def _check_room(
     least = min(pools, key=lambda pool: pool.pool_bytes)
     if least.pool_bytes > 0:
         return
-    held, gpu = least.weights.total_bytes, gpus[least.stage.index]
+    held, kept, gpu = least.weights.total_bytes, least.kept_bytes, gpus[least.stage.index]
     where = f" (stage {least.stage.index + 1} of {layout.pp})" if layout.pp > 1 else ""
+    beside = f" and {kept / GIB:.2f} GiB that {setting.engine.title} keeps" if kept else ""
+    missing = held + kept - least.budget_bytes
     raise DoesNotFitError(
-        f"{model.name} does not fit on {gpu.name} {layout.label()}{where}: {held / GIB:.2f} GiB of weights and "
-        f"{(least.budget_bytes - least.pool_bytes - held) / GIB:.2f} GiB that {setting.engine.title} keeps are "
-        f"{-least.pool_bytes / GIB:.2f} GiB ({-least.pool_bytes:.0f} bytes) more than its "
-        f"{least.budget_bytes / GIB:.2f} GiB, each GPU; raise --tp or --pp, take a larger GPU, or a checkpoint "
-        "or --dtype of fewer bits"
+        f"{model.name} does not fit on {gpu.name} {layout.label()}{where}: {held / GIB:.2f} GiB of "
+        f"weights{beside} are {missing / GIB:.2f} GiB ({missing:.0f} bytes) more than the "
+        f"{least.budget_bytes / GIB:.2f} GiB that {setting.engine.title} plans with, each GPU; raise --tp or "
+        "--pp, take a larger GPU, or a checkpoint or --dtype of fewer bits"
     )
 
 

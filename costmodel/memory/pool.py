@@ -42,6 +42,12 @@ class Pool:
     pool_bytes: float
     factors: tuple[Factor, ...]
 
+    @property
+    def kept_bytes(self) -> float:
+        """What the engine keeps of its budget beside weights and KV."""
+        graphs = self.overheads.graph_bytes if self.graphs_subtracted else 0.0
+        return self.overheads.activation_bytes + self.overheads.non_torch_bytes + graphs
+
 
 def stage_pool(stage: Stage, storage: Storage, layout: Parallelism, gpu: Gpu, setting: Resolved) -> Pool:
     """Return the KV pool of one GPU of a stage, by the budget of its engine."""

@@ -40,7 +40,8 @@ class KvAnswer:
 
     Bytes per GPU are those of the largest pipeline stage; ``kv_bytes_unwindowed`` what an engine holds
     that keeps windowed layers in full; ``kv_bytes_per_token_expanded`` what latent attention would take if
-    every head's keys and values were cached (null for other models). ``fewest`` answers ``users``.
+    every head's keys and values were cached (null for other models). ``does_not_fit`` says of each engine
+    asked that has no room for any KV how many bytes are missing. ``fewest`` answers ``users``.
     """
 
     schema: str
@@ -66,6 +67,7 @@ class KvAnswer:
     capacity: Capacity | None
     capacity_reason: str | None
     engines: tuple[Capacity, ...]
+    does_not_fit: tuple[str, ...]
     users: int | None
     fewest: tuple[Layouts, ...] | None
     fewest_reason: str | None
@@ -76,7 +78,7 @@ class KvAnswer:
         """Whether what was asked fits: the users in some layout, or one such sequence on these GPUs."""
         if self.users is not None:
             return bool(self.fewest)
-        return self.capacity is None or self.capacity.largest_batch > 0
+        return not self.does_not_fit if self.capacity is None else self.capacity.largest_batch > 0
 
 
 def ask_kv(
@@ -103,7 +105,7 @@ def ask_kv(
     An engine of "all" sizes the pool of each, side by side in ``engines``; ``capacity`` is then vLLM's.
     ``users`` asks for the fewest GPUs that hold so many sequences of ``tokens`` at once.
 
-    Raises InputError for bad input, NoAnswerError (with the bytes missing) where the weights do not fit.
+    Raises InputError for bad input.
     """
     found = as_model(model)
     check_whole("--tokens", tokens)
@@ -120,6 +122,7 @@ def ask_kv(
     stages = _stages(found, tokens, stored, layout, pp_layers)
     fewest: tuple[Layouts, ...] | None = None
     engines: tuple[Capacity, ...] = ()
+    refusals: tuple[str, ...] = ()
     about = About()
     if users is not None:
         _check_beside_users(users, gpus, setting, max_model_len, pp_layers)
@@ -128,7 +131,7 @@ def ask_kv(
     elif gpus or setting.pools:
         length = tokens if max_model_len is None else max_model_len
         check_whole("--max-model-len", length)
-        engines, about = _sized(asked, chosen, length)
+        engines, refusals, about = _sized(asked, chosen, length)
     capacity = engines[0] if engines else None
     expanded = _expanded(found)
     return KvAnswer(
@@ -153,8 +156,9 @@ def ask_kv(
         layers=size.rows,
         stages=stages,
         capacity=capacity,
-        capacity_reason=None if capacity else _why_none(users),
+        capacity_reason=None if capacity else "; ".join(refusals) or _why_none(users),
         engines=engines if len(chosen) > 1 else (),
+        does_not_fit=refusals,
         users=users,
         fewest=fewest,
         fewest_reason=None if users else "no --users were given",
@@ -162,7 +166,7 @@ def ask_kv(
             assumptions=(*_assumptions(found, kv_dtype, stored, layout), *about.assumptions),
             sources=(model_source(found), *about.sources),
             not_modelled=about.not_modelled or ("rounding to blocks: pass --hardware for an engine's",),
-            warnings=(*context_warnings(found, tokens), *about.warnings),
+            warnings=(*context_warnings(found, tokens), *about.warnings, *(refusals if engines else ())),
         ),
     )
 
@@ -219,11 +223,11 @@ def _check_beside_users(
 
 def _sized(
     asked: _Asked, chosen: Sequence[EngineSettings], length: int
-) -> tuple[tuple[Capacity, ...], About]:
-    """The pool of each engine. Of several, those that have no room are named; raises where none has."""
+) -> tuple[tuple[Capacity, ...], tuple[str, ...], About]:
+    """The pool of each engine, and why those that have no room for KV have none."""
     found: list[Capacity] = []
     parts: list[About] = []
-    refusals: list[DoesNotFitError] = []
+    refusals: list[str] = []
     for setting in chosen:
         stored = asked.stored(setting)
         try:
@@ -232,14 +236,11 @@ def _sized(
                 split=asked.split,
             )  # fmt: skip
         except DoesNotFitError as error:
-            refusals.append(error)
+            refusals.append(str(error))
             continue
         found.append(capacity)
         parts.append(about)
-    if not found:
-        raise refusals[0]
-    parts.append(About(warnings=tuple(str(error) for error in refusals)))
-    return tuple(found), _together(parts)
+    return tuple(found), tuple(refusals), _together(parts)
 
 
 def _together(parts: Sequence[About]) -> About:

@@ -130,7 +130,7 @@ def _verdict(answer: KvAnswer) -> list[Block]:
         return [said]
     capacity = answer.capacity
     if capacity is None or answer.engines:
-        return []
+        return [] if answer.engines else [f"{said}." for said in answer.does_not_fit]
     which = f"{capacity.engine} {capacity.engine_version}, {answer.kv_dtype} KV, {capacity.hardware}"
     if not capacity.largest_batch:
         return [
