@@ -19,6 +19,7 @@ from ..memory.stages import pipeline_stages
 from .capacity import Capacity, capacity_of, fewest_of, used_dtype
 from .inputs import as_gpu, as_model, check_whole, context_warnings, kv_dtype_of, model_source
 
+UNROUNDED = "rounding to blocks: pass --hardware for an engine's"
 SCHEMA = "costmodel.kv/1"
 #: Asks for all engines side by side.
 EVERY, ENGINES = "all", ("vllm", "sglang", "trtllm")
@@ -165,7 +166,7 @@ def ask_kv(
         about=About(
             assumptions=(*_assumptions(found, kv_dtype, stored, layout), *about.assumptions),
             sources=(model_source(found), *about.sources),
-            not_modelled=about.not_modelled or ("rounding to blocks: pass --hardware for an engine's",),
+            not_modelled=about.not_modelled or (() if refusals else (UNROUNDED,)),
             warnings=(*context_warnings(found, tokens), *about.warnings, *(refusals if engines else ())),
         ),
     )

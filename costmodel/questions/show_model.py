@@ -110,7 +110,14 @@ def model_entry(name: str | Model, layout: Parallelism | None = None) -> ModelEn
         layers=kv.rows,
         allowed_tp=allowed_tp(model),
         notes=model.notes,
-        about=About((*said, f"KV in {dtype}"), (model.source,), warnings=model.warnings),
+        about=About(
+            (
+                *said,
+                f"KV in {dtype}{'' if model.weight_dtype else ', though the configuration states no dtype'}",
+            ),
+            (model.source,),
+            warnings=model.warnings,
+        ),
     )
 
 
