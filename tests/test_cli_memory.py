@@ -19,6 +19,7 @@ from costmodel.questions.kv import ask_kv
 GIB, MIB = 2**30, 2**20
 H100, H200, B200 = (("--hardware", name) for name in ("h100-sxm", "h200-sxm", "b200-sxm"))
 ENGINES = ("vllm", "sglang", "trtllm")
+ROOT = Path(__file__).parents[1]
 
 
 def kv(model: str, tokens: int, *options: str) -> dict[str, Any]:
@@ -306,10 +307,10 @@ def test_the_refusal_names_what_is_allowed() -> None:
 
 
 @cache
-def sequences_of(model: str, tokens: int, tp: int, pp: int, *options: str) -> tuple[int, int]:
+def sequences_of(model: str, tokens: int, tp: int, pp: int, dp: int, *options: str) -> tuple[int, int]:
     """Sequences at once on a layout (0: none fits) and its expert parallelism: only where widths do not split."""
     for ep in dict.fromkeys((1, tp)):
-        layout = ("--tp", str(tp), "--pp", str(pp), "--ep", str(ep))
+        layout = ("--tp", str(tp), "--pp", str(pp), "--ep", str(ep), "--dp-attention", str(dp))
         result = run("kv", model, "--tokens", str(tokens), *H100, *layout, *options, "-f", "json")
         if result.exit_code == 0:
             return json.loads(result.stdout)["capacity"]["largest_batch"], ep
@@ -324,14 +325,15 @@ def every_layout(
     found = []
     for tp in tps:
         for pp in pps:
-            sequences, ep = sequences_of(model, tokens, tp, pp, *options)
-            if sequences:
-                instances = -(-users // sequences)
-                found.append((instances * tp * pp, pp, tp, ep, instances, sequences, instances * sequences))
+            for dp in dict.fromkeys((1, tp) if re.search(r"-A\d+B", model) else (1,)):  # models of experts
+                sequences, ep = sequences_of(model, tokens, tp, pp, dp, *options)
+                if sequences:
+                    many = -(-users // sequences)
+                    found.append((many * tp * pp, pp, tp, dp, ep, many, sequences, many * sequences))
     return sorted(found)
 
 
-ROW = ("gpus", "pp", "tp", "ep", "instances", "sequences", "held")
+ROW = ("gpus", "pp", "tp", "dp_attention", "ep", "instances", "sequences", "held")
 
 
 @pytest.mark.parametrize(
@@ -373,13 +375,24 @@ def test_fewest_gpus_of_latents_with_and_without_attention_groups() -> None:
 
 
 def test_whole_experts_are_shared_out_only_where_widths_do_not_split() -> None:
-    rows = kv("Qwen3-235B-A22B-FP8", 32_768, "--users", "64", *H100)["fewest"]
+    rows = kv("Qwen3-235B-A22B-FP8", 32_768, "--users", "64", *H100, "--dp-attention", "1")["fewest"]
+    assert {row["dp_attention"] for row in rows} == {1}
     assert {row["tp"]: row["ep"] for row in rows} == {1: 1, 2: 1, 4: 1, 8: 8}
 
 
 @pytest.mark.parametrize(
     "degrees",
-    [{"tp": 4}, {"pp": 2}, {"tp": 2, "pp": 4}, {"tp": 8, "ep": 8}, {"ep": 4}, {"tp": 4, "dp_attention": 2}],
+    [
+        {"tp": 4},
+        {"tp": 1},
+        {"pp": 1},
+        {"dp_attention": 1},
+        {"pp": 2},
+        {"tp": 2, "pp": 4},
+        {"tp": 8, "ep": 8},
+        {"ep": 4},
+        {"tp": 4, "dp_attention": 2},
+    ],
 )
 def test_degrees_that_are_given_are_kept(degrees: dict[str, int]) -> None:
     options = [
@@ -768,3 +781,60 @@ def test_an_engine_file_that_says_otherwise_answers_otherwise(tmp_path: Path) ->
     gone = held("Qwen2.5-7B", 100, *H100)["kv_pool_bytes"]
     gone -= held("Qwen2.5-7B", 100, *H100, "--engine", str(path))["kv_pool_bytes"]
     assert gone == pytest.approx(0.4 * 79.19 * GIB)
+
+
+# What engines make of a dtype, of names and of lengths
+
+
+@pytest.mark.parametrize(("model", "same"), [("google/gemma-2-9b", "bf16"), ("bigscience/bloom-7b1", "bf16")])
+def test_float32_and_unstated_dtypes_are_loaded_with_16_bits(model: str, same: str) -> None:
+    # gemma-2-9b: 42 layers x 2 x 8 heads x 256 x 2 bytes; bloom-7b1: 30 x 2 x 4,096 x 2
+    slope = {"google/gemma-2-9b": 42 * 2 * 8 * 256 * 2, "bigscience/bloom-7b1": 30 * 2 * 4096 * 2}[model]
+    found, asked = kv(model, 2048, *H100), kv(model, 2048, *H100, "--dtype", same)
+    assert found["kv_bytes_per_token_all_layers"] == slope
+    assert found["capacity"] == asked["capacity"]
+    assert any("16 bits unless told otherwise" in line for line in found["assumptions"])
+    assert kv(model, 2048, "--dtype", "fp32")["kv_bytes_per_token_all_layers"] == 2 * slope
+    said = run(
+        "step", model, "--hardware", "h100-sxm", "--phase", "decode", "--batch", "8", "--context", "1024"
+    )
+    assert said.exit_code == 0, said.output
+
+
+def test_fp8_that_the_checkpoint_asks_for_keeps_sparse_latents_as_asked(tmp_path: Path) -> None:
+    # 61 layers x (656 + 132) bytes, whether the option or the checkpoint says fp8
+    found = {
+        **json.loads((ROOT / "models" / "deepseek-ai--DeepSeek-V3.2.json").read_text()),
+        "_source": "a test",
+    }
+    found["quantization_config"] = {
+        "quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"],
+        "kv_cache_scheme": {"dynamic": False, "num_bits": 8, "type": "float"},
+    }  # fmt: skip
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(found))
+    layout = ("--hardware", "h200-sxm", "--tp", "8")
+    for options in ((), ("--kv-dtype", "fp8")):
+        answer = kv(str(file), 8192, *layout, *options)
+        assert (answer["kv_dtype"], answer["kv_bytes_per_token"]) == ("fp8_ds_mla", 61 * (656 + 132))
+    assert "KV in fp8_ds_mla, as the checkpoint says" in kv(str(file), 8192, *layout)["assumptions"]
+
+
+def test_one_engine_that_holds_a_sequence_is_an_answer() -> None:
+    options = ("--engine", "all", *H100, "--gpu-memory-utilization", "0.99", "--non-torch", "0.25GiB")
+    result = run("kv", "casperhansen/llama-3-70b-instruct-awq", "--tokens", "131072", *options, "-f", "json")
+    engines = json.loads(result.stdout)["engines"]
+    assert engines[0]["largest_batch"] == 0 and any(each["largest_batch"] for each in engines)
+    assert result.exit_code == 0
+
+
+def test_blocks_of_one_token_are_counted_where_the_engine_logs_them() -> None:
+    found = held("Qwen2.5-7B", 1000, *H100, "--engine", "trtllm", "--block-size", "1")
+    assert found["kv_cache_blocks"] == found["kv_cache_tokens"] > 0
+    assert any(f"primary blocks={found['kv_cache_blocks']}," in line for line in found["log_lines"])
+
+
+def test_a_limit_below_the_tokens_asked_is_refused() -> None:
+    assert "engines refuse sequences of 131,072 tokens" in refused(
+        "--max-model-len", "100", *H100, model="Llama-3.1-8B", tokens=131_072
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from costmodel.families import parse_config, read_model
 from costmodel.families.quantised import METHODS
 from costmodel.families.quantised.matching import Matcher, module_names
 from costmodel.inputs.model import Model
-from costmodel.inputs.parameters import count_parameters, storage_of
+from costmodel.inputs.parameters import count_parameters, storage_of, weight_bytes_by_format
 from costmodel.inputs.tensor import Tensor
 from costmodel.memory.parallelism import Parallelism
 from costmodel.memory.stages import pipeline_stages
@@ -297,6 +299,21 @@ def test_names_of_other_families(base: dict[str, Any], entry: str) -> None:
 def test_module_names_are_those_of_checkpoints() -> None:
     assert "feed_forward.shared_expert.up_proj" in module_names("llama4_text", "mlp.shared_experts.up_proj")
     assert "mlp.experts.0.gate_up_proj" in module_names("qwen3_moe", "mlp.experts.up_proj")
+
+
+def test_the_router_of_mixtral_alone_is_called_gate() -> None:
+    # experts are w1, w2, w3: 32 layers x 8 x 3 x 4,096 x 14,336 weights stay in 4 bits
+    path = Path(__file__).parents[1] / "models" / "mistralai--Mixtral-8x7B-v0.1.json"
+    data = {**json.loads(path.read_text()), "_source": "a test"}
+    data["quantization_config"] = {
+        "quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemm", "zero_point": True,
+        "modules_to_not_convert": ["gate"],
+    }  # fmt: skip
+    parts = weight_bytes_by_format(parse_config(data, "config.json", "mixtral"))
+    matrices = 32 * (8 * 3 * 4096 * 14_336 + 2 * 4096 * 4096 + 2 * 4096 * 1024)
+    # of 128 weights a scale of two bytes and a zero point of half a byte
+    assert parts["int4"] == matrices // 2 + matrices // 128 * 5 // 2
+    assert parts["16-bit floats"] == 2 * (46_702_792_704 - matrices)
     assert "mixer.q_proj" in module_names("nemotron_h", "self_attn.q_proj")
     assert module_names("llama", "self_attn.o_proj") == ("self_attn.o_proj",)
 

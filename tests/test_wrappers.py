@@ -10,6 +10,7 @@ from costmodel.errors import InputError
 from costmodel.families import ADAPTERS, parse_config, read_model
 from costmodel.families.wrappers import TEXT_DEFAULTS, WRAPPERS
 from costmodel.inputs.model import Attention, Model
+from costmodel.inputs.parameters import count_parameters
 
 TEXT = {
     "hidden_size": 512,
@@ -117,3 +118,32 @@ def test_tables_agree() -> None:
     assert set(TEXT_DEFAULTS) <= set(ADAPTERS)
     missing = {inner for inner in WRAPPERS.values() if inner and inner not in ADAPTERS}
     assert missing <= {"gemma3n_text"}
+
+
+def test_sizes_that_published_llava_files_leave_to_their_class() -> None:
+    # llava-hf/llava-1.5-7b-hf states vocabulary, length and dtype: LlamaConfig's 32 layers of 4,096 and 11,008.
+    # 32,064 x 4,096 twice, 32 x (4 x 4,096^2 + 3 x 4,096 x 11,008 + 2 x 4,096), 4,096: 6,738,939,904
+    text = {
+        "model_type": "llama",
+        "vocab_size": 32064,
+        "max_position_embeddings": 4096,
+        "torch_dtype": "float16",
+    }
+    model = parse_config({"model_type": "llava", "text_config": text}, "config.json", "llava")
+    assert count_parameters(model).total_parameters == 6_738_939_904
+    assert any("hidden_size absent: 4096, the class default of llama" in note for note in model.notes)
+
+
+@pytest.mark.parametrize("stated", ["hidden_size", "num_hidden_layers", "num_attention_heads"])
+def test_sizes_are_not_filled_in_beside_stated_ones(stated: str) -> None:
+    text = {"model_type": "llama", "vocab_size": 32064, "torch_dtype": "float16", stated: 40}
+    with pytest.raises(InputError, match="is missing"):
+        parse_config({"model_type": "llava", "text_config": text}, "config.json", "llava")
+
+
+def test_sizes_are_not_filled_in_outside_a_wrapper_of_transformers() -> None:
+    text = {"model_type": "llama", "vocab_size": 32064, "torch_dtype": "float16"}
+    with pytest.raises(InputError, match="hidden_size is missing"):
+        parse_config(text, "config.json", "llama")
+    with pytest.raises(InputError, match="hidden_size is missing"):
+        parse_config({"model_type": "idefics3", "text_config": text}, "config.json", "idefics3")

@@ -81,10 +81,10 @@ def layout_options() -> tuple[Callable[[F], F], ...]:
     """Pipeline, expert and attention-data parallelism beside --tp."""
     most = Whole(4096)
     return (
-        option("--pp", type=most, default=1, help="Pipeline stages."),
+        option("--pp", type=most, help="Pipeline stages."),
         option("--pp-layers", help="Layers of each stage, such as 16,32; default: as vLLM splits them."),
-        option("--ep", type=most, default=1, help="GPUs of a stage that share out whole experts."),
-        option("--dp-attention", type=most, default=1, help="Groups into which --tp splits for attention."),
+        option("--ep", type=most, help="GPUs of a stage that share out whole experts."),
+        option("--dp-attention", type=most, help="Groups into which --tp splits for attention."),
     )
 
 

@@ -28,7 +28,7 @@ from .scenario import stated
 @option(
     "--tokens", "--context", "tokens", type=Quantity("token"), required=True, help="Tokens of the sequence."
 )
-@tp_option()
+@tp_option(default=None)
 @together(*layout_options())
 @dtype_option()
 @kv_dtype_option()

@@ -87,14 +87,14 @@ def parse_config(data: object, where: str, name: str, *, assume_family: str | No
             said = unknown(f"{path}.model_type", inner, ADAPTERS, remedy=INSIST)
             raise InputError(said, where=where)
         config = Config(fields, where, name, inside=path)
-        return with_towers(_adapted(config), data, config)
+        return with_towers(_adapted(config, model_type), data, config)
     if model_type not in ADAPTERS:
         raise InputError(_other_model_type(data, model_type, where), where=where)
     return _adapted(Config(data, where, name))
 
 
-def _adapted(config: Config) -> Model:
-    fill_defaults(config)
+def _adapted(config: Config, wrapper: str = "") -> Model:
+    fill_defaults(config, wrapper)
     return adapter(config.model_type)(config)
 
 

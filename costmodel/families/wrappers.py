@@ -18,7 +18,6 @@ WRAPPERS: dict[str, str] = {
     "deepseek_vl_v2": "deepseek_v2",
     "exaone4_5": "exaone4",
     "gemma3": "gemma3_text",
-    "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text",
     "glm4v": "glm4v_text",
     "glm4v_moe": "glm4v_moe_text",
@@ -64,6 +63,27 @@ TEXT_DEFAULTS: dict[str, dict[str, int]] = {
     "qwen3_vl_moe_text": {"num_key_value_heads": 16},
 }
 
+#: Class defaults of sizes (transformers 5.24), which a nested configuration written by transformers leaves out.
+SIZES: dict[str, dict[str, int]] = {
+    "llama": {
+        "hidden_size": 4096,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "vocab_size": 32000,
+    },
+    "mistral": {
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 32000,
+    },
+}
+#: Wrappers of transformers whose published files leave them out, such as llava-hf/llava-1.5-7b-hf.
+SPARING = ("llava", "llava_next", "llava_next_video", "video_llava", "vipllava")
+
 #: Fields of the wrapper that hold for the language model unless it states its own.
 INHERITED = (
     "torch_dtype",
@@ -99,9 +119,16 @@ def language_model(data: Mapping[str, object], where: str) -> tuple[dict[str, ob
     return fields, path
 
 
-def fill_defaults(config: Config) -> None:
-    """Give a text type its own class defaults where another family's adapter would take others."""
-    for field, value in TEXT_DEFAULTS.get(config.model_type, {}).items():
+def fill_defaults(config: Config, wrapper: str = "") -> None:
+    """Give a text type its own class defaults where another family's adapter would take others.
+
+    Inside a sparing ``wrapper`` also the sizes of its class, where it states neither width, layers nor heads.
+    """
+    defaults = dict(TEXT_DEFAULTS.get(config.model_type, {}))
+    sizes = SIZES.get(config.model_type, {}) if wrapper in SPARING else {}
+    if all(config.absent(field) for field in ("hidden_size", "num_hidden_layers", "num_attention_heads")):
+        defaults |= sizes
+    for field, value in defaults.items():
         if config.absent(field):
             config.defaulted(field, value)
             config.data = {**config.data, field: value}

@@ -144,6 +144,15 @@ def storage_of(model: Model, dtype: str | None = None) -> Storage:
     return Storage(UNQUANTISED_BYTES, ON_REQUEST[chosen], False)
 
 
+def loaded_dtype(model: Model) -> str:
+    """Format in which engines load a checkpoint unless told otherwise: its own, or bf16 for float32 or none.
+
+    Source: vLLM 0.33, config/model.py: an unstated dtype counts as float32, and "auto" narrows float32 to
+    bf16. (SGLang narrows it to fp16, of as many bytes.)
+    """
+    return "bf16" if model.weight_dtype in (None, "fp32") else str(model.weight_dtype)
+
+
 def weight_bytes(model: Model, dtype: str | None = None) -> int:
     """Bytes of the main model's weights, scales included, in ``dtype`` (default: that of the checkpoint).
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ..errors import DoesNotFitError, InputError
 from ..inputs.hardware import Gpu
 from ..inputs.model import LatentAttention, Model
-from ..inputs.parameters import storage_of
+from ..inputs.parameters import loaded_dtype, storage_of
 from .kv import check_cache
 from .pages import Plan, plan_pages
 from .parallelism import Parallelism, check_tp
@@ -96,7 +96,7 @@ def fit(
     elif not gpus:
         raise InputError("what fits depends on the GPU: pass --hardware, or the pool with --kv-pool")
     else:
-        storage = storage_of(model, dtype)
+        storage = storage_of(model, dtype or loaded_dtype(model))
         boards = _one_each("--hardware", gpus, layout)
         pools = [stage_pool(stage, storage, layout, board, setting) for stage, board in zip(stages, boards)]
         _check_room(model, boards, layout, setting, pools)
@@ -172,6 +172,7 @@ def _answer(
             f"{model.name}: {least.pool.pool_bytes / GIB:.3f} GiB are left for KV, less than one block of "
             f"{plan.block_tokens} tokens in every layer"
         )
+    unpaged = setting.block_tokens == 1 and setting.engine.budget == "static_pool"
     return Fit(
         model=model,
         layout=layout,
@@ -180,7 +181,7 @@ def _answer(
         stages=tuple(fits),
         worst=worst,
         max_model_len=max_model_len,
-        blocks=None if setting.block_tokens == 1 or not plan.block_bytes else blocks,
+        blocks=None if unpaged or not plan.block_bytes else blocks,
         block_tokens=plan.block_tokens,
         tokens=plan.tokens(blocks, max_model_len) if plan.block_bytes else 0,
         concurrency=_concurrency(fits, max_model_len),

@@ -9,7 +9,7 @@ from math import ceil
 
 from ..errors import DoesNotFitError
 from ..inputs.hardware import Gpu
-from ..inputs.model import LatentAttention, Model
+from ..inputs.model import Experts, LatentAttention, Model
 from .capacity import Fit, fit
 from .parallelism import Parallelism, divides
 from .settings import EngineSettings
@@ -50,9 +50,9 @@ def layouts_for(
     """Return layouts that hold ``users`` sequences of ``tokens``, fewest GPUs first, then fewest stages.
 
     Tried are up to 8 tensor-parallel GPUs and 1, 2, 4 or 8 stages; where an expert's width cannot be split,
-    whole experts are shared out, and latents are also tried with one attention group a GPU. ``fixed``
-    degrees (tp, pp, ep, dp_attention) are kept. Empty where no layout holds a single such sequence. More
-    sequences than the engine's limit of a step take more instances.
+    whole experts are shared out, and models of latents or experts are also tried with one attention group a
+    GPU. ``fixed`` degrees (tp, pp, ep, dp_attention) are kept. Empty where no layout holds a single such
+    sequence. More sequences than the engine's limit of a step take more instances.
     """
     found = []
     for layout in _candidates(model, dict(fixed or {})):
@@ -98,8 +98,8 @@ def _candidates(model: Model, fixed: dict[str, int]) -> Iterator[Parallelism]:
 
 
 def _groups(model: Model, tp: int, fixed: dict[str, int]) -> tuple[int, ...]:
-    """Attention groups to try: one, or for latents, which every GPU of a group repeats, one a GPU, too."""
+    """Attention groups to try: one, or, as engines offer for latents and experts, one a GPU, too."""
     if "dp_attention" in fixed:
         return (fixed["dp_attention"],) if tp % fixed["dp_attention"] == 0 else ()
-    latent = any(isinstance(mixer, LatentAttention) for mixer, _ in model.mixers)
-    return (1, tp) if latent else (1,)
+    blocks = [block for layer in model.layers for block in layer.blocks]
+    return (1, tp) if any(isinstance(block, LatentAttention | Experts) for block in blocks) else (1,)

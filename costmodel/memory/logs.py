@@ -66,6 +66,6 @@ def _trtllm(fit: Fit, weights_known: bool) -> tuple[str, ...]:
     return (
         f"Number of tokens per block: {fit.block_tokens}.",
         f"Max KV cache blocks per sequence: {per_sequence}, tokens per block={fit.block_tokens}, "
-        f"primary blocks={fit.blocks}, max sequence length={fit.max_model_len}",
+        f"primary blocks={fit.blocks or 0}, max sequence length={fit.max_model_len}",
         f"[MemUsageChange] Allocated {left:.2f} GiB for max tokens in paged KV cache ({tokens}).",
     )

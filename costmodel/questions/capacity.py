@@ -104,7 +104,8 @@ def used_dtype(
         return "fp8_ds_mla"
     blackwell = gpu is not None and gpu.generation.lower() == "blackwell"
     plain = known.name == "vllm" and version >= (0, 18, 1) and blackwell
-    return "fp8_ds_mla" if asked == "fp8" and not plain else kv_dtype
+    narrow = asked == "fp8" or (asked in (None, "auto") and kv_dtype == "fp8")
+    return "fp8_ds_mla" if narrow and not plain else kv_dtype
 
 
 def capacity_of(
@@ -153,7 +154,7 @@ def fewest_of(
         f"{users:,} sequences of {tokens:,} tokens, all held in GPU memory; several instances share them",
         f"{setting.engine.title} {setting.version_text}{limit}",
         "tried: up to 8 tensor-parallel GPUs, 1, 2, 4 or 8 stages, whole experts where widths do not split, "
-        "latents also with one attention group a GPU",
+        "latents and experts also with one attention group a GPU",
     )
     left_out = ("other processes on the GPU", "whether the links between stages are fast enough")
     return found, About(

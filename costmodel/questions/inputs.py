@@ -10,6 +10,7 @@ from ..inputs.efficiency import Efficiency, stand_in
 from ..inputs.hardware import Gpu, load_gpu
 from ..inputs.link import Connector, Link, load_connector, load_link
 from ..inputs.model import Model
+from ..inputs.parameters import loaded_dtype
 from ..memory.kv import check_cache
 from ..memory.parallelism import Parallelism
 from ..serving.instance import InstanceKind, default_cache_dtype, make_instance
@@ -59,16 +60,12 @@ def as_instance(
 def kv_dtype_of(model: Model, kv_dtype: str | None, dtype: str | None = None) -> str:
     """Return the dtype of the cache: as asked, else after the weights.
 
-    Raises InputError where none is passed and the model states none.
+    Raises InputError for a dtype that no cache of the model has.
     """
     if kv_dtype is not None and kv_dtype != "auto":
         check_cache(model, kv_dtype)
         return kv_dtype
-    if dtype is None and not model.weight_dtype:
-        raise InputError(
-            f"{model.name}: its configuration states no dtype; pass --kv-dtype, such as --kv-dtype bf16"
-        )
-    return default_cache_dtype(model, dtype or model.weight_dtype or "")
+    return default_cache_dtype(model, dtype or loaded_dtype(model))
 
 
 def check_whole(option: str, value: object, low: int = 1) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..answer import About
@@ -79,17 +79,18 @@ class KvAnswer:
         """Whether what was asked fits: the users in some layout, or one such sequence on these GPUs."""
         if self.users is not None:
             return bool(self.fewest)
-        return not self.does_not_fit if self.capacity is None else self.capacity.largest_batch > 0
+        pools = self.engines or ((self.capacity,) if self.capacity else ())
+        return any(pool.largest_batch for pool in pools) if pools else not self.does_not_fit
 
 
 def ask_kv(
     model: Model | str,
     tokens: int,
     *,
-    tp: int = 1,
-    pp: int = 1,
-    ep: int = 1,
-    dp_attention: int = 1,
+    tp: int | None = None,
+    pp: int | None = None,
+    ep: int | None = None,
+    dp_attention: int | None = None,
     pp_layers: Sequence[int] | None = None,
     dtype: str | None = None,
     kv_dtype: str | None = None,
@@ -103,14 +104,18 @@ def ask_kv(
     Several GPUs are those of one pipeline stage each. ``engine`` (default: vLLM) says whose rules and
     overheads size the pool; with its ``pool_bytes`` no hardware is needed. ``max_model_len`` (default:
     ``tokens``) is the length its log counts sequences by.
-    An engine of "all" sizes the pool of each, side by side in ``engines``; ``capacity`` is then vLLM's.
-    ``users`` asks for the fewest GPUs that hold so many sequences of ``tokens`` at once.
+    An engine of "all" sizes the pool of each that has room, side by side in ``engines``; ``capacity`` is then
+    the first of them.
+    ``users`` asks for the fewest GPUs that hold so many sequences of ``tokens`` at once; degrees passed, 1
+    too, are kept. Without ``users`` a degree not passed is 1.
 
     Raises InputError for bad input.
     """
     found = as_model(model)
     check_whole("--tokens", tokens)
-    layout = Parallelism(tp, pp, ep, dp_attention)
+    stated = {"tp": tp, "pp": pp, "ep": ep, "dp_attention": dp_attention}
+    fixed = {name: degree for name, degree in stated.items() if degree is not None}
+    layout = Parallelism(**fixed)
     setting = engine or EngineSettings()
     gpus = _boards(hardware)
     asked = _Asked(
@@ -119,7 +124,7 @@ def ask_kv(
     chosen = _chosen(setting)
     stored = asked.stored(chosen[0])
     check_cache(found, stored)
-    size = kv_bytes(found, tokens, stored, tp, layout=layout)
+    size = kv_bytes(found, tokens, stored, layout.tp, layout=layout)
     stages = _stages(found, tokens, stored, layout, pp_layers)
     fewest: tuple[Layouts, ...] | None = None
     engines: tuple[Capacity, ...] = ()
@@ -127,11 +132,14 @@ def ask_kv(
     about = About()
     if users is not None:
         _check_beside_users(users, gpus, setting, max_model_len, pp_layers)
-        fixed = {name: degree for name, degree in asdict(layout).items() if degree > 1}
         fewest, about = fewest_of(found, gpus[0], users, tokens, stored, dtype, setting, fixed)
     elif gpus or setting.pools:
         length = tokens if max_model_len is None else max_model_len
         check_whole("--max-model-len", length)
+        if length < tokens:
+            raise InputError(
+                f"--max-model-len {length:,}: engines refuse sequences of {tokens:,} tokens then"
+            )
         engines, refusals, about = _sized(asked, chosen, length)
     capacity = engines[0] if engines else None
     expanded = _expanded(found)
@@ -139,10 +147,10 @@ def ask_kv(
         schema=SCHEMA,
         model=found.name,
         tokens=tokens,
-        tp=tp,
-        pp=pp,
-        ep=ep,
-        dp_attention=dp_attention,
+        tp=layout.tp,
+        pp=layout.pp,
+        ep=layout.ep,
+        dp_attention=layout.dp_attention,
         kv_dtype=stored,
         kv_bytes_per_token=size.kv_bytes_per_token,
         kv_bytes_per_token_all_layers=size.kv_bytes_per_token_all_layers,
@@ -306,8 +314,7 @@ def _expanded(model: Model) -> int | None:
 def _assumptions(model: Model, asked: str | None, stored: str, layout: Parallelism) -> tuple[str, ...]:
     said = []
     if asked is None:
-        why = "after the dtype of the weights" if model.wide_dtype else "as the configuration states no dtype"
-        said.append(f"KV in {stored}, {why}")
+        said.append(f"KV in {stored}{_why_stored(model, stored)}")
     elif stored != asked and stored in LATENT_LAYOUTS:
         said.append(
             f"--kv-dtype {asked} is kept as {stored}: scales beside the latent, its rotary key 16 bits wide"
@@ -322,3 +329,14 @@ def _assumptions(model: Model, asked: str | None, stored: str, layout: Paralleli
     if layout.dp_attention > 1:
         said.append(f"a sequence lives on one of {layout.dp_attention} groups of {spread} GPUs")
     return (*said, *model.notes)
+
+
+def _why_stored(model: Model, stored: str) -> str:
+    """Why the cache has this dtype, where none was asked for and the checkpoint says."""
+    if model.kv_dtype and stored in (model.kv_dtype, "fp8_ds_mla"):
+        return ", as the checkpoint says"
+    if stored != model.wide_dtype:
+        return ""
+    return ", after the dtype of the weights" + (
+        "" if model.weight_dtype == model.wide_dtype else " that are not quantised"
+    )

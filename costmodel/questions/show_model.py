@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..answer import About
 from ..families import read_model
 from ..inputs.model import Model
-from ..inputs.parameters import count_parameters, storage_of, weight_bytes_by_format
+from ..inputs.parameters import count_parameters, loaded_dtype, storage_of, weight_bytes_by_format
 from ..memory.kv import KvRow, kv_bytes
 from ..memory.parallelism import Parallelism, allowed_tp, check_tp
 from ..memory.stages import Stage, pipeline_stages
@@ -75,7 +75,7 @@ def model_row(name: str) -> dict[str, object]:
 def model_entry(name: str | Model, layout: Parallelism | None = None) -> ModelEntry:
     model = read_model(name) if isinstance(name, str) else name
     counts = count_parameters(model)
-    dtype = default_cache_dtype(model, model.weight_dtype or "bf16")
+    dtype = default_cache_dtype(model, loaded_dtype(model))
     kv = kv_bytes(model, 1, dtype)
     spread = layout or Parallelism()
     check_tp(model, spread.tp, spread)
@@ -113,7 +113,7 @@ def model_entry(name: str | Model, layout: Parallelism | None = None) -> ModelEn
         about=About(
             (
                 *said,
-                f"KV in {dtype}{'' if model.weight_dtype else ', though the configuration states no dtype'}",
+                f"KV in {dtype}",
             ),
             (model.source,),
             warnings=model.warnings,
@@ -122,13 +122,13 @@ def model_entry(name: str | Model, layout: Parallelism | None = None) -> ModelEn
 
 
 def _stage(model: Model, stage: Stage, layout: Parallelism) -> dict[str, object]:
-    """Parameters and weight bytes of one GPU of a stage; bytes None where no dtype is stated."""
-    weights = gpu_weights(stage, storage_of(model), layout) if model.weight_dtype else None
+    """Parameters and weight bytes of one GPU of a stage."""
+    weights = gpu_weights(stage, storage_of(model, loaded_dtype(model)), layout)
     return {
         "stage": stage.index + 1,
         "layers": stage.model.layer_count,
         "parameters": gpu_parameters(stage, layout),
-        "weight_bytes": weights.tensors_bytes if weights else None,
+        "weight_bytes": weights.tensors_bytes,
     }
 
 

@@ -96,6 +96,8 @@ def page(answer: KvAnswer, detail: bool) -> Page:
             Heading(f"GPUs that hold {answer.users:,} such sequences at once"),
             table(shown_rows, LAYOUTS),
         ]
+        if left := len(answer.fewest or ()) - len(shown_rows):
+            blocks.append(f"{left} more with --detail")
     return Page(title, tuple(blocks), answer.about)
 
 

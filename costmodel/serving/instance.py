@@ -11,7 +11,7 @@ from ..inputs.efficiency import Efficiency, efficiency_for
 from ..inputs.formats import WeightFormat
 from ..inputs.hardware import Gpu
 from ..inputs.model import Layer, Model
-from ..inputs.parameters import Storage, storage_of
+from ..inputs.parameters import Storage, loaded_dtype, storage_of
 from ..memory.kv import check_cache
 from ..memory.parallelism import Parallelism, check_tp
 
@@ -122,15 +122,11 @@ def make_instance(
 ) -> InstanceKind:
     """Return a checked instance kind.
 
-    Raises InputError for a TP that does not divide the model, a dtype the GPU has no peak for, or a model
-    whose configuration states no dtype while none is passed.
+    ``dtype`` None: that in which engines load the checkpoint. Raises InputError for a TP that does not divide
+    the model, or a dtype the GPU has no peak for.
     """
     layout = parallelism or Parallelism()
-    weight_dtype = model.weight_dtype if dtype is None else dtype
-    if weight_dtype is None:
-        raise InputError(
-            f"{model.name}: its configuration states no dtype; pass --dtype, such as --dtype bf16"
-        )
+    weight_dtype = loaded_dtype(model) if dtype is None else dtype
     storage_of(model, weight_dtype)
     stored_dtype = default_cache_dtype(model, weight_dtype) if kv_dtype is None else kv_dtype
     check_cache(model, stored_dtype)

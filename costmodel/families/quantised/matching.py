@@ -38,14 +38,16 @@ _IN_LAYER = re.compile(
 _FUSED = {"q_proj": "qkv_proj", "k_proj": "qkv_proj", "v_proj": "qkv_proj"}
 _FUSED |= {"gate_proj": "gate_up_proj", "up_proj": "gate_up_proj"}
 _NUMBERED = {"gate_proj": "w1", "down_proj": "w2", "up_proj": "w3"}
+#: Families whose checkpoints number the matrices of their experts and name them no other way.
+ONLY_NUMBERED = ("minimax", "minimax_m2", "mixtral", "phimoe")
 
 
 @lru_cache(maxsize=4096)
 def module_names(model_type: str, module: str) -> tuple[str, ...]:
     """Return the names that a module may have within a layer of a checkpoint.
 
-    >>> module_names("mixtral", "mlp.experts.down_proj")[2:]
-    ('block_sparse_moe.experts.0.down_proj', 'block_sparse_moe.experts.0.w2')
+    >>> module_names("mixtral", "mlp.experts.down_proj")
+    ('block_sparse_moe.experts', 'block_sparse_moe.experts.0.w2')
     """
     for ours, theirs in PARTS.get(model_type, ()):
         if module.startswith(ours):
@@ -57,6 +59,8 @@ def module_names(model_type: str, module: str) -> tuple[str, ...]:
         return tuple(f"{name}.{each}" for name in (parent, parent[:-1]) for each in lasts)
     if not parent.endswith("experts"):
         return tuple(f"{parent}.{each}" if parent else each for each in lasts)
+    if model_type in ONLY_NUMBERED:
+        return parent, f"{parent}.0.{_NUMBERED.get(last, last)}"
     first = [f"{parent}.0.{each}" for each in (*lasts, _NUMBERED.get(last, last))]
     return (parent, *(f"{parent}.{each}" for each in lasts), *first)
 
