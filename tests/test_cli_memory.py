@@ -793,7 +793,7 @@ def test_float32_and_unstated_dtypes_are_loaded_with_16_bits(model: str, same: s
     found, asked = kv(model, 2048, *H100), kv(model, 2048, *H100, "--dtype", same)
     assert found["kv_bytes_per_token_all_layers"] == slope
     assert found["capacity"] == asked["capacity"]
-    assert any("16 bits unless told otherwise" in line for line in found["assumptions"])
+    assert any("engines load 16 bits unless told otherwise" in line for line in found["assumptions"])
     assert kv(model, 2048, "--dtype", "fp32")["kv_bytes_per_token_all_layers"] == 2 * slope
     said = run(
         "step", model, "--hardware", "h100-sxm", "--phase", "decode", "--batch", "8", "--context", "1024"

@@ -294,7 +294,7 @@ def test_tied_embeddings() -> None:
 def test_absent_dtype_is_said_and_not_guessed() -> None:
     model = parse("llama", torch_dtype=...)
     assert model.weight_dtype is None
-    assert any("dtype of the weights is not known" in note for note in model.notes)
+    assert any("dtype of the checkpoint is not known" in note for note in model.notes)
     assert parse("llama", torch_dtype=..., dtype="float16").weight_dtype == "fp16"
 
 

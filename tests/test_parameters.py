@@ -233,7 +233,7 @@ def test_weight_bytes_without_a_dtype() -> None:
     model = replace(read_model("facebook/opt-13b"), weight_dtype=None)
     counted = count_parameters(model)
     assert counted.weight_bytes is None
-    assert counted.weight_bytes_reason is not None and "--dtype" in counted.weight_bytes_reason
+    assert counted.weight_bytes_reason is not None and "states no dtype" in counted.weight_bytes_reason
     with pytest.raises(InputError, match="states no dtype"):
         weight_bytes(model)
     assert weight_bytes(model, "fp16") == 2 * counted.total_parameters

@@ -230,11 +230,8 @@ def assemble(
         "quantization_config leaves every matrix of the layers unquantised; expected one that is not",
     )
     config.finish()
-    narrowed = {None: "states no dtype", "fp32": "states float32"}.get(stored.weight_dtype)
-    if narrowed:
-        config.notes.append(
-            f"the configuration {narrowed}: engines load it with 16 bits unless told otherwise"
-        )
+    if stored.weight_dtype == "fp32":
+        config.notes.append("stored in float32: engines load 16 bits unless told otherwise")
     source = config.data.get("_source")
     flat = [block for own in blocks for block in own]
     dims = rotary_dim(config, flat) if rotary_dims is None else rotary_dims

@@ -59,6 +59,8 @@ def _wide_dtype(config: Config) -> str | None:
     named = [value for value in (config.text(field, known) for field in fields) if value]
     config.check(len(set(named)) < 2, f"torch_dtype and dtype differ: {' and '.join(named)}", *fields)
     if not named:
-        config.notes.append("torch_dtype absent: the dtype of the weights is not known")
+        config.notes.append(
+            "torch_dtype absent: the dtype of the checkpoint is not known; engines load 16 bits unless told otherwise"
+        )
         return None
     return STORED_DTYPES[named[0]]

@@ -87,7 +87,7 @@ def count_parameters(model: Model) -> Parameters:
         embedding_parameters=table + model.position_parameters,
         head_parameters=table,
         weight_bytes=weight_bytes(model) if model.weight_dtype else None,
-        weight_bytes_reason=None if model.weight_dtype else _no_dtype(model),
+        weight_bytes_reason=None if model.weight_dtype else "its configuration states no dtype",
     )
 
 

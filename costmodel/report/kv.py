@@ -157,6 +157,8 @@ def explained(answer: KvAnswer) -> list[Block]:
             table(capacity.factors, FACTORS, binary=True),
             f"{capacity.kv_pool_bytes / 2**30:.4f} GiB are left. KV tokens are {capacity.kv_cache_tokens_mean}.",
         ]
+    if answer.does_not_fit and not blocks:
+        return ["No pool is left to explain: the bytes missing stand above."]
     return blocks or ["Pass --hardware (without --users) to see where an engine's pool comes from."]
 
 
