@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..inputs.model import Dense, Model, Recurrent
 from .common import Sizes, assemble, read_attention, read_sizes
 from .config import Config
-from .recurrent import mamba2, refuse_windows
+from .recurrent import read_mamba2, refuse_windows
 
 
 def falcon_h1(config: Config) -> Model:
@@ -25,25 +25,11 @@ def _mamba(config: Config, sizes: Sizes) -> Recurrent:
     config.take_default("mamba_d_ssm", 1024)
     stated = config.nullable("mamba_d_ssm")
     inner = config.whole_or("mamba_expand", 2) * sizes.hidden if stated is None else stated
-    heads = config.whole("mamba_n_heads")
-    automatic = config.absent("mamba_d_head") or config.data["mamba_d_head"] == "auto"
-    head_dim = max(1, inner // heads) if automatic else config.whole("mamba_d_head")
-    config.check(
-        heads * head_dim == inner,
-        f"mamba_n_heads is {heads:,} and mamba_d_head {head_dim:,}, but the inner width {inner:,}; "
-        "expected their product",
-        "mamba_n_heads",
-        "mamba_d_head",
-        "mamba_d_ssm",
-    )
-    return mamba2(
+    return read_mamba2(
+        config,
         sizes.hidden,
-        heads,
-        head_dim,
-        config.whole_or("mamba_n_groups", 1),
-        config.whole_or("mamba_d_state", 256),
-        config.whole_or("mamba_d_conv", 4),
-        conv_bias=config.flag("mamba_conv_bias", True),
+        inner,
+        ("the inner width", ("mamba_d_ssm",)),
         proj_bias=False,
         state_dtype=None,
         gated_norm=config.flag("mamba_rms_norm", False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..inputs.model import Attention, Dense, FeedForward, Model, Recurrent
 from .common import Sizes, assemble, paired, read_attention, read_experts, read_sizes
 from .config import Config
-from .recurrent import FULL, LINEAR, mamba2, read_state_dtype, refuse_windows
+from .recurrent import FULL, LINEAR, read_mamba2, read_state_dtype, refuse_windows
 
 KINDS = ("mamba", LINEAR, "attention", FULL)
 
@@ -42,26 +42,11 @@ def _mixers(config: Config, sizes: Sizes) -> list[Attention | Recurrent]:
 
 
 def _mamba(config: Config, sizes: Sizes) -> Recurrent:
-    heads, inner = config.whole("mamba_n_heads"), config.whole_or("mamba_expand", 2) * sizes.hidden
-    automatic = config.absent("mamba_d_head") or config.data["mamba_d_head"] == "auto"
-    head_dim = max(1, inner // heads) if automatic else config.whole("mamba_d_head")
-    config.check(
-        heads * head_dim == inner,
-        f"mamba_n_heads is {heads:,} and mamba_d_head {head_dim:,}, but mamba_expand x hidden_size {inner:,}; "
-        "expected their product",
-        "mamba_n_heads",
-        "mamba_d_head",
-        "mamba_expand",
-        "hidden_size",
-    )
-    return mamba2(
+    return read_mamba2(
+        config,
         sizes.hidden,
-        heads,
-        head_dim,
-        config.whole_or("mamba_n_groups", 1),
-        config.whole_or("mamba_d_state", 256),
-        config.whole_or("mamba_d_conv", 4),
-        conv_bias=config.flag("mamba_conv_bias", True),
+        config.whole_or("mamba_expand", 2) * sizes.hidden,
+        ("mamba_expand x hidden_size", ("mamba_expand", "hidden_size")),
         proj_bias=config.flag("mamba_proj_bias", False),
         state_dtype=read_state_dtype(config, "mamba_ssm_dtype"),
     )

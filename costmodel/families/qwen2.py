@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..inputs.model import Dense, Model
+from ..inputs.model import Dense, Experts, Model
 from .common import (
     assemble,
     paired,
@@ -37,12 +37,17 @@ def qwen2_moe(config: Config) -> Model:
         config.flag("use_sliding_window", False),
         "transformers alternates windowed and full layers, engines do not agree",
     )
-    experts = read_experts(
+    experts = gated_experts(config)
+    ffns = sparse_or_dense(config, sizes, experts, Dense(config.whole("intermediate_size")))
+    return assemble(config, sizes, paired([mixer] * sizes.layers, ffns))
+
+
+def gated_experts(config: Config) -> Experts:
+    """Read Qwen's routed experts with one shared expert behind a gate of ``hidden`` weights."""
+    return read_experts(
         config,
         "num_experts",
         "moe_intermediate_size",
         shared_width=config.whole("shared_expert_intermediate_size"),
         shared_gate=True,
     )
-    ffns = sparse_or_dense(config, sizes, experts, Dense(config.whole("intermediate_size")))
-    return assemble(config, sizes, paired([mixer] * sizes.layers, ffns))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..inputs.model import Dense, Model
-from .common import read_experts, read_sizes
+from .common import read_sizes
 from .config import Config
+from .qwen2 import gated_experts
 from .qwen3_next import build, read_mixers
 
 
@@ -20,13 +21,7 @@ def qwen3_5_moe_text(config: Config) -> Model:
     """Read model_type qwen3_5_moe_text: a shared expert behind a gate beside the routed ones."""
     sizes = read_sizes(config)
     mixers = read_mixers(config, sizes, kv_default=2, fused=False)
-    experts = read_experts(
-        config,
-        "num_experts",
-        "moe_intermediate_size",
-        shared_width=config.whole("shared_expert_intermediate_size"),
-        shared_gate=True,
-    )
+    experts = gated_experts(config)
     return build(config, sizes, mixers, [experts] * sizes.layers, mtp_layers=_mtp_layers(config))
 
 

@@ -11,12 +11,12 @@ from .common import (
     layer_beside,
     paired,
     read_attention,
-    read_experts,
     read_sizes,
     sparse_or_dense,
     with_mtp,
 )
 from .config import Config
+from .qwen2 import gated_experts
 from .recurrent import FULL, every_nth_full, gated_delta_net, read_state_dtype, refuse_windows
 from .rope import rotary_dim
 
@@ -28,13 +28,7 @@ def qwen3_next(config: Config) -> Model:
     """Read model_type qwen3_next. Its repositories store one MTP layer or (Coder-Next) none; no field tells."""
     sizes = read_sizes(config)
     mixers = read_mixers(config, sizes, kv_default=2, fused=True)
-    experts = read_experts(
-        config,
-        "num_experts",
-        "moe_intermediate_size",
-        shared_width=config.whole("shared_expert_intermediate_size"),
-        shared_gate=True,
-    )
+    experts = gated_experts(config)
     ffns = sparse_or_dense(config, sizes, experts, Dense(config.whole("intermediate_size")))
     return build(config, sizes, mixers, ffns, mtp_layers=1)
 

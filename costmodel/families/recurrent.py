@@ -102,6 +102,42 @@ def mamba1(
     )
 
 
+def read_mamba2(
+    config: Config,
+    hidden: int,
+    inner: int,
+    width: tuple[str, tuple[str, ...]],
+    *,
+    proj_bias: bool,
+    state_dtype: str | None,
+    gated_norm: bool = True,
+) -> Recurrent:
+    """Read the ``mamba_`` fields of Granite 4 and Falcon-H1; ``width``: what ``inner`` is called, and its fields."""
+    heads, (called, fields) = config.whole("mamba_n_heads"), width
+    automatic = config.absent("mamba_d_head") or config.data["mamba_d_head"] == "auto"
+    head_dim = max(1, inner // heads) if automatic else config.whole("mamba_d_head")
+    config.check(
+        heads * head_dim == inner,
+        f"mamba_n_heads is {heads:,} and mamba_d_head {head_dim:,}, but {called} {inner:,}; "
+        "expected their product",
+        "mamba_n_heads",
+        "mamba_d_head",
+        *fields,
+    )
+    return mamba2(
+        hidden,
+        heads,
+        head_dim,
+        config.whole_or("mamba_n_groups", 1),
+        config.whole_or("mamba_d_state", 256),
+        config.whole_or("mamba_d_conv", 4),
+        conv_bias=config.flag("mamba_conv_bias", True),
+        proj_bias=proj_bias,
+        state_dtype=state_dtype,
+        gated_norm=gated_norm,
+    )
+
+
 def mamba2(
     hidden: int,
     heads: int,
