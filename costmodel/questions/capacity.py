@@ -104,8 +104,7 @@ def used_dtype(
         return "fp8_ds_mla"
     blackwell = gpu is not None and gpu.generation.lower() == "blackwell"
     plain = known.name == "vllm" and version >= (0, 18, 1) and blackwell
-    narrow = asked == "fp8" or (asked in (None, "auto") and kv_dtype == "fp8")
-    return "fp8_ds_mla" if narrow and not plain else kv_dtype
+    return "fp8_ds_mla" if kv_dtype == "fp8" and not plain else kv_dtype
 
 
 def capacity_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..answer import About
@@ -127,21 +127,15 @@ def ask_kv(
     size = kv_bytes(found, tokens, stored, layout.tp, layout=layout)
     stages = _stages(found, tokens, stored, layout, pp_layers)
     fewest: tuple[Layouts, ...] | None = None
-    engines: tuple[Capacity, ...] = ()
-    refusals: tuple[str, ...] = ()
-    about = About()
+    pools = _Pools()
     if users is not None:
         _check_beside_users(users, gpus, setting, max_model_len, pp_layers)
         fewest, about = fewest_of(found, gpus[0], users, tokens, stored, dtype, setting, fixed)
-    elif gpus or setting.pools:
-        length = tokens if max_model_len is None else max_model_len
-        check_whole("--max-model-len", length)
-        if length < tokens:
-            raise InputError(
-                f"--max-model-len {length:,}: engines refuse sequences of {tokens:,} tokens then"
-            )
-        engines, refusals, about = _sized(asked, chosen, length)
-    capacity = engines[0] if engines else None
+    else:
+        if gpus or setting.pools:
+            pools = _sized(asked, chosen, _length(tokens, max_model_len))
+        about = pools.about
+    capacity = pools.engines[0] if pools.engines else None
     expanded = _expanded(found)
     return KvAnswer(
         schema=SCHEMA,
@@ -165,17 +159,17 @@ def ask_kv(
         layers=size.rows,
         stages=stages,
         capacity=capacity,
-        capacity_reason=None if capacity else "; ".join(refusals) or _why_none(users),
-        engines=engines if len(chosen) > 1 else (),
-        does_not_fit=refusals,
+        capacity_reason=None if capacity else "; ".join(pools.refusals) or _why_none(users),
+        engines=pools.engines if len(chosen) > 1 else (),
+        does_not_fit=pools.refusals,
         users=users,
         fewest=fewest,
         fewest_reason=None if users else "no --users were given",
         about=About(
             assumptions=(*_assumptions(found, kv_dtype, stored, layout), *about.assumptions),
             sources=(model_source(found), *about.sources),
-            not_modelled=about.not_modelled or (() if refusals else (UNROUNDED,)),
-            warnings=(*context_warnings(found, tokens), *about.warnings, *(refusals if engines else ())),
+            not_modelled=about.not_modelled or (() if pools.refusals else (UNROUNDED,)),
+            warnings=(*context_warnings(found, tokens), *about.warnings),
         ),
     )
 
@@ -197,6 +191,24 @@ class _Asked:
         """Dtype or layout in which an engine keeps the cache."""
         gpu = self.gpus[0] if self.gpus else None
         return used_dtype(self.model, self.named, setting, asked=self.kv_dtype, gpu=gpu)
+
+
+@dataclass(frozen=True)
+class _Pools:
+    """The pool of each engine that has room, why the others have none, and what the figures rest on."""
+
+    engines: tuple[Capacity, ...] = ()
+    refusals: tuple[str, ...] = ()
+    about: About = field(default_factory=About)
+
+
+def _length(tokens: int, max_model_len: int | None) -> int:
+    """The length that logs count sequences by, at least that of the sequence asked."""
+    length = tokens if max_model_len is None else max_model_len
+    check_whole("--max-model-len", length)
+    if length < tokens:
+        raise InputError(f"--max-model-len {length:,}: engines refuse sequences of {tokens:,} tokens then")
+    return length
 
 
 def _chosen(setting: EngineSettings) -> list[EngineSettings]:
@@ -230,10 +242,8 @@ def _check_beside_users(
         raise InputError(problems)
 
 
-def _sized(
-    asked: _Asked, chosen: Sequence[EngineSettings], length: int
-) -> tuple[tuple[Capacity, ...], tuple[str, ...], About]:
-    """The pool of each engine, and why those that have no room for KV have none."""
+def _sized(asked: _Asked, chosen: Sequence[EngineSettings], length: int) -> _Pools:
+    """Size the pool of each engine. Where one has room, those that have none are warned of."""
     found: list[Capacity] = []
     parts: list[About] = []
     refusals: list[str] = []
@@ -249,7 +259,9 @@ def _sized(
             continue
         found.append(capacity)
         parts.append(about)
-    return tuple(found), tuple(refusals), _together(parts)
+    if found:
+        parts.append(About(warnings=tuple(refusals)))
+    return _Pools(tuple(found), tuple(refusals), _together(parts))
 
 
 def _together(parts: Sequence[About]) -> About:

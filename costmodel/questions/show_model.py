@@ -19,6 +19,16 @@ SCHEMA = "costmodel.show/1"
 
 
 @dataclass(frozen=True)
+class StageWeights:
+    """What one GPU of a pipeline stage holds, as engines load it."""
+
+    stage: int
+    layers: int
+    parameters: int
+    weight_bytes: float
+
+
+@dataclass(frozen=True)
 class ModelEntry:
     """A model: parameters, bytes and its layers by kind of KV. ``extras`` stand beside the main model."""
 
@@ -37,8 +47,8 @@ class ModelEntry:
     embedding_parameters: int
     layout: str
     parameters_per_gpu: int
-    weight_bytes_per_gpu: float | None
-    stages: tuple[dict[str, object], ...]
+    weight_bytes_per_gpu: float
+    stages: tuple[StageWeights, ...]
     weight_dtype: str | None
     weight_bytes: int | None
     weight_bytes_by_format: dict[str, int] | None
@@ -96,8 +106,8 @@ def model_entry(name: str | Model, layout: Parallelism | None = None) -> ModelEn
         active_with_embedding=counts.active_with_embedding,
         embedding_parameters=counts.embedding_parameters,
         layout=spread.label(),
-        parameters_per_gpu=max(int(str(stage["parameters"])) for stage in stages),
-        weight_bytes_per_gpu=_largest(stages),
+        parameters_per_gpu=max(stage.parameters for stage in stages),
+        weight_bytes_per_gpu=max(stage.weight_bytes for stage in stages),
         stages=stages,
         weight_dtype=model.weight_dtype,
         weight_bytes=counts.weight_bytes,
@@ -121,17 +131,7 @@ def model_entry(name: str | Model, layout: Parallelism | None = None) -> ModelEn
     )
 
 
-def _stage(model: Model, stage: Stage, layout: Parallelism) -> dict[str, object]:
-    """Parameters and weight bytes of one GPU of a stage."""
+def _stage(model: Model, stage: Stage, layout: Parallelism) -> StageWeights:
     weights = gpu_weights(stage, storage_of(model, loaded_dtype(model)), layout)
-    return {
-        "stage": stage.index + 1,
-        "layers": stage.model.layer_count,
-        "parameters": gpu_parameters(stage, layout),
-        "weight_bytes": weights.tensors_bytes,
-    }
-
-
-def _largest(stages: tuple[dict[str, object], ...]) -> float | None:
-    sizes = [size for stage in stages if isinstance(size := stage["weight_bytes"], float)]
-    return max(sizes) if sizes else None
+    held = gpu_parameters(stage, layout)
+    return StageWeights(stage.index + 1, stage.model.layer_count, held, weights.tensors_bytes)

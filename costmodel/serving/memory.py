@@ -58,12 +58,11 @@ def kv_pool(kind: InstanceKind, engine: EngineSettings | None = None) -> KvPool:
         settings=engine,
     )
     pool, setting = found.worst.pool, found.setting
-    graphs = pool.overheads.graph_bytes if pool.graphs_subtracted else 0.0
     return KvPool(
         kind,
         pool.weights.total_bytes,
         pool.pool_bytes,
-        pool.overheads.activation_bytes + pool.overheads.non_torch_bytes + graphs,
+        pool.kept_bytes,
         setting.memory_share,
         f"{setting.engine.title} {setting.version_text}",
         pool.overheads.notes,
