@@ -60,11 +60,26 @@ QUANTITIES: dict[str, Quantity] = {
     "block_tokens": _Q("1", "b", "tokens of a KV block"),
     "blocks": _Q("1", r"n_b", "KV blocks of a copy"),
     "regions": _Q("1", r"n_r", "separate memory regions of a block and layer"),
+    "sequences": _Q("1", r"n_s", "prompts whose chunks share a kernel call"),
+    "reach": _Q("1", r"w_r", "most tokens that a query sees on average, where a window cuts them"),
+    "length": _Q("1", r"K_1", "cached tokens of one sequence"),
+    "cache_writes": _Q(
+        "1", r"\delta_w", "1 where a kernel call writes new keys and values to the cache, else 0"
+    ),
+    "packed": _Q(
+        "1", r"\delta_p", "1 where the query heads of a KV head share tiles (FlashAttention 3), else 0"
+    ),
+    "repacking": _Q(
+        "1", r"\delta_r", "1 where a decode kernel copies queries into rows (FlashAttention 2), else 0"
+    ),
     "pairs": _Q("1", r"n_{qk}", "query-key pairs of an attention"),
     "distinct": _Q("1", r"E_d", "distinct experts that a step reads"),
     "rows": _Q("1", "r", "rows of a tile of a matrix product"),
     "tile_rows": _Q("1", r"r_t", "rows of a tile"),
     "tiles": _Q("1", r"n_t", "tiles of a kernel"),
+    "ranks": _Q("1", r"R", "expert-parallel GPUs over which the experts of a layer are spread"),
+    "skew": _Q("1", r"c_E", "coefficient of variation of the experts' loads; 0: all alike"),
+    "sent": _Q("1", r"\kappa_s", "how often each GPU sends the bytes of a collective"),
     "sm_count": _Q("1", r"n_{SM}", "streaming multiprocessors of the GPU"),
     "tp": _Q("1", "T", "tensor-parallel GPUs of an instance"),
     # storage
@@ -77,7 +92,14 @@ QUANTITIES: dict[str, Quantity] = {
     "bytes_moved": _Q("byte", "Q", "bytes moved"),
     "weight_bytes": _Q("byte", r"Q_w", "bytes of weights read"),
     "kv_read_bytes": _Q("byte", r"Q_{kv}", "bytes of KV cache read"),
-    "half_size": _Q("byte", r"S_0", "message size at which a collective loses half its bandwidth term"),
+    "l2_bytes": _Q("byte", r"M_{L2}", "L2 cache of the GPU"),
+    "ramp_bytes": _Q(
+        "byte", r"S_0", "size that, with a message's, gives by square root what it takes to get up to rate"
+    ),
+    "one_shot_bytes": _Q("byte", r"S_1", "bytes over all GPUs up to which everything is sent to everyone"),
+    "token_bytes": _Q(
+        "byte", r"s_m", "bytes a token that an MLA module moves besides products and attention"
+    ),
     "replication": _Q("1", r"\kappa", "GPUs of an instance that hold the same KV byte, at least 1"),
     "free_bytes": _Q("byte", r"M", "memory left for KV"),
     "memory_bytes": _Q("byte", r"M_0", "memory of the GPU that the engine sees"),
@@ -116,11 +138,27 @@ QUANTITIES: dict[str, Quantity] = {
     "ports": _Q("1", r"n_p", "ports that carry a copy"),
     "compute_share": _Q("1", r"e_c", "share of the peak rate that an operator reaches"),
     "bandwidth_share": _Q("1", r"e_b", "share of the peak bandwidth that an operator reaches"),
+    "tile_overhead_tokens": _Q(
+        "1", r"n_0", "cached tokens whose walk takes as long as a tile's start and end"
+    ),
+    "decode_overhead_tokens": _Q("1", r"n_d", "the same for a decode's tile beside a chunk"),
+    "empty_tile_tokens": _Q(
+        "1", r"n_e", "the same for a tile that a decode does not need beside a long chunk"
+    ),
+    "tile_edge": _Q("1", r"h", "rows or columns whose loading costs as much as a tile's arithmetic on each"),
+    "cached_share": _Q("1", r"e_{L2}", "rate of bytes found in L2, over the peak bandwidth of HBM"),
+    "cached_part": _Q("1", r"\phi_{L2}", "part of L2 in which tensors stay"),
+    "quantise_share": _Q("1", r"e_q", "share of the peak bandwidth that quantising an input reaches"),
+    "arithmetic": _Q("second", r"t_F", "time of the arithmetic"),
+    "streaming": _Q("second", r"t_Q", "time of the bytes"),
     "fill": _Q("1", r"\phi", "work of whole tiles over useful work, at least 1"),
     # times
     "latency": _Q("second", r"t_0", "fixed latency"),
     "per_sequence_head": _Q("second", r"t_s", "time per sequence and KV head of decode attention"),
-    "per_sequence": _Q("second", r"t_s", "time per sequence of decode attention"),
+    "step_latency": _Q("second", r"t_1", "latency of each step of a collective"),
+    "per_token": _Q("second", r"t_n", "time per new token of prefill attention, whatever the heads"),
+    "pass_latency": _Q("second", r"t_p", "time of one more pass over the result of decode attention"),
+    "block_time": _Q("second", r"t_b", "time of a thread block of decode attention"),
     "per_descriptor": _Q("second", r"t_d", "time per transfer descriptor"),
     "descriptors": _Q("1", r"n_d", "transfer descriptors: separate regions of a copy"),
     "control": _Q("second", r"t_{ctl}", "control time of a hand-over"),

@@ -168,9 +168,11 @@ def model_argument() -> Callable[[F], F]:
     return wrap
 
 
-def hardware_option(*, required: bool = False, name: str = "--hardware") -> Callable[[F], F]:
+def hardware_option(
+    *, required: bool = False, name: str = "--hardware", text: str = "GPU"
+) -> Callable[[F], F]:
     """A GPU by name or file."""
-    text = "GPU: a packaged name (costmodel show hardware) or a TOML file."
+    text += ": a packaged name (costmodel show hardware) or a TOML file."
     return option(name, type=GPU, required=required, help=text)
 
 

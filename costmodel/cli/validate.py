@@ -6,20 +6,31 @@ from typing import Any
 
 import click
 
-from .options import answers
+from .options import answers, efficiency_option, hardware_option
 
 
 @click.command("validate")
-@click.argument("kind", metavar="[memory]", default="memory")
-@click.option("--measurements", type=click.Path(), help="CSV of measured rows; default: the packaged ones.")
+@click.argument("kind", metavar="[KIND]", required=False)
+@click.option(
+    "--measurements",
+    multiple=True,
+    type=click.Path(),
+    help="Table (.csv, .csv.gz) or folder of tables; may be repeated. Default: the packaged ones.",
+)
+@hardware_option(text="GPU of tables that do not name one")
+@click.option("--stack", help="Software and version of tables that do not name it, such as vllm-0.24.0.")
+@efficiency_option()
+@click.option("--plot", type=click.Path(dir_okay=False), help="Write a picture: predicted against measured.")
 @answers("validate")
 def command(**options: Any) -> object:
-    """How far predictions of KIND stand from measurements, row by row and in summary.
+    """How far predictions stand from measurements: errors by kind, GPU, stack and split; --detail by regime.
 
-    memory: weights, activation, KV pool and KV tokens against what engines logged at start-up.
+    KIND is one of gemm, layer_ops, elementwise, context_attention, generation_attention, chunked_attention,
+    mixed_attention, mla, moe, collective, kv_transfer and memory; without it, all that the files hold.
 
-    Example: costmodel validate memory
+    Example: costmodel validate gemm
     """
     from ..questions.validate import ask_validate
 
+    options["measurements"] = options["measurements"] or None
     return ask_validate(**options)

@@ -14,16 +14,11 @@ from dataclasses import replace
 from ..evaluate.closed import ClosedForm, Means
 from ..inputs.workload import Workload
 from ..serving.deployment import Deployment
-from ..serving.instance import InstanceKind
+from ..serving.instance import InstanceKind, fit_of
 from ..serving.step import StepTimes
 from ..serving.strategies import Strategy
 
 COPY = "kv_copy"
-#: Factor on the error of a fit that stands for another GPU. A100 and H100 fits of GEMM, prefill and decode
-#: attention, applied to each other's measurements, multiply the error by 1.3 to 4.1, by 2.0 in the geometric
-#: mean of the six (docs/validation/first_fit.md).
-BORROWED = 2.0
-
 Form = Callable[[float], ClosedForm]
 
 
@@ -31,21 +26,19 @@ def errors(deployment: Deployment) -> dict[str, float]:
     """Return the held-out error of each operator kind that the deployment uses, and of the copy."""
     found: dict[str, float] = {}
     for kind in {deployment.prefill, deployment.decode}:
-        for name, fit in kind.efficiency.operators.items():
-            error = fit.held_out_mape if fit.held_out_mape is not None else fit.fitted_mape
-            wider = BORROWED if kind.efficiency.borrowed_from or fit.borrowed else 1.0
-            if error is not None and name in used_kinds(kind):
-                found[name] = max(found.get(name, 0.0), error * wider)
+        for name in used_kinds(kind):
+            found[name] = max(found.get(name, 0.0), fit_of(kind, name).error)
     copy = deployment.path.connector.held_out_mape
     return found | ({COPY: copy} if copy else {})
 
 
-def used_kinds(kind: InstanceKind) -> set[str]:
+def used_kinds(kind: InstanceKind) -> list[str]:
     """Return the operator kinds that steps of this instance kind run."""
     from ..serving.step import step_loads
     from ..serving.work import Chunk
 
-    return {load.kind for load in step_loads(kind, (Chunk(64, 0),), 1, 1, 64)}
+    steps = [((Chunk(64, 0),), 1, 0, 0), ((Chunk(64, 0),), 1, 1, 64), ((), 0, 1, 64)]
+    return sorted({load.kind for step in steps for load in step_loads(kind, *step)})
 
 
 def perturbed(

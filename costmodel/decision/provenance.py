@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from ..inputs.model import Recurrent
 from ..inputs.workload import Workload
 from ..serving.deployment import Deployment
-from ..serving.instance import InstanceKind
+from ..serving.instance import InstanceKind, fit_of
 from ..serving.memory import GIB, KvPool
 from ..serving.strategies import Rule, RuleKind
 from ..units import format_si
-from .bands import BORROWED, errors
+from .bands import errors, used_kinds
 from .results import StrategyResult
 from .verdict import same_as_split
 
@@ -57,18 +57,15 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
 
 def _efficiency(kind: InstanceKind) -> str:
     found = kind.efficiency
-    shown = sorted({f"{e:.0%}" for e in errors_of(kind).values()}, key=lambda s: int(s[:-1]))
-    borrowed = f" borrowed for {kind.gpu.name}, errors doubled" if found.borrowed_from else ""
-    return f"efficiencies {found.gpu}/{found.stack}{borrowed} (held-out error {shown[0]} to {shown[-1]} by operator)"
-
-
-def errors_of(kind: InstanceKind) -> dict[str, float]:
-    """Return the held-out error of each operator kind of an instance, doubled where the fit is borrowed."""
-    return {
-        name: (fit.held_out_mape or fit.fitted_mape or 0.0)
-        * (BORROWED if kind.efficiency.borrowed_from or fit.borrowed else 1.0)
-        for name, fit in kind.efficiency.operators.items()
-    }
+    used = [fit_of(kind, name) for name in used_kinds(kind)]
+    shown = sorted({f"{fit.error:.0%}" for fit in used}, key=lambda s: int(s[:-1]))
+    lent: dict[str, list[str]] = {}
+    for fit in used:
+        if fit.borrowed:
+            lent.setdefault(fit.borrowed, []).append(fit.kind)
+    borrowed = "".join(f", {' and '.join(kinds)} borrowed from {owner}" for owner, kinds in lent.items())
+    span = f"{shown[0]} to {shown[-1]} by operator"
+    return f"efficiencies {found.gpu}/{found.stack}{borrowed} (error where not fitted: {span})"
 
 
 def _pools(deployment: Deployment) -> tuple[KvPool, ...]:
@@ -102,7 +99,6 @@ def not_modelled(deployment: Deployment) -> tuple[str, ...]:
         "collectives and copies sharing a wire",
         "speculative decoding",
         "preemption and prefix-cache eviction",
-        "attention kernels that mix prefill and decode (their times are added)",
     ]
     if deployment.path.connector.per_descriptor_s is None:
         left.append("cost of single descriptors (inside the connector's measured bandwidth)")

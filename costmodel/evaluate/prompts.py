@@ -44,6 +44,7 @@ class PromptTimes:
         self.uncached = [r.uncached_tokens for r in requests]
         self.alone = [times.prefill(r.uncached_tokens, r.cached_tokens) for r in requests]
         self._attention: dict[int, list[float]] = {}
+        self._middles: dict[int, Chunk] = {}
 
     def chunk_attention(self, chunk: int) -> list[float]:
         """Attention time of all chunks of each prompt."""
@@ -60,9 +61,17 @@ class PromptTimes:
             done += size
         return total
 
+    def _middle(self, chunk: int) -> Chunk:
+        """A chunk over the mean prefix: decodes that ride along are priced beside this one."""
+        found = self._middles.get(chunk)
+        if found is None:
+            means = [r.cached_tokens + max(0, r.uncached_tokens - chunk) / 2 for r in self.requests]
+            found = self._middles[chunk] = Chunk(chunk, int(sum(means) / len(means)))
+        return found
+
     def full_step(self, chunk: int, batch: float, context: float) -> float:
         """A mixed step of a full chunk beside ``batch`` decodes, less the chunk's own attention."""
-        riding = self.times.decode_attention_smooth(batch, batch * context)
+        riding = self.times.riding_smooth(self._middle(chunk), batch, batch * context)
         return self.times.token_smooth(chunk + batch, batch) + riding
 
     def in_chunks(self, chunk: int, batch: float, context: float) -> InChunks:
@@ -72,7 +81,7 @@ class PromptTimes:
         ``alone``: the last step holds what is left of this prompt only.
         """
         times = self.times
-        riding = times.decode_attention_smooth(batch, batch * context)
+        riding = times.riding_smooth(self._middle(chunk), batch, batch * context)
         step = self.full_step(chunk, batch, context)
         answer = InChunks([], [])
         for tokens, attention in zip(self.uncached, self.chunk_attention(chunk)):

@@ -8,16 +8,37 @@ from __future__ import annotations
 
 from ..errors import InputError, unknown
 from ..formula import BOOK, Formula
-from . import chunking, kv, memory, moe, operators, roofline, threshold, transfer, waiting, work
+from . import (
+    chunking,
+    decode,
+    gemm,
+    kv,
+    latent,
+    memory,
+    mixed,
+    moe,
+    operators,
+    prefill,
+    roofline,
+    threshold,
+    transfer,
+    waiting,
+    work,
+)
 
 __all__ = [
     "BOOK",
     "formula_named",
     "chunking",
+    "decode",
+    "gemm",
     "kv",
+    "latent",
     "memory",
+    "mixed",
     "moe",
     "operators",
+    "prefill",
     "roofline",
     "threshold",
     "transfer",

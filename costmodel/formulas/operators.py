@@ -1,7 +1,7 @@
-"""Time of an operator from its work: roofline forms with fitted shares of peak and a fixed latency.
+"""Time of operators that stream: element-wise kernels, and collectives on a link.
 
-The shares, latencies and sizes are measured per GPU and software stack; a share of 1 and a latency of 0
-give the bound back.
+Shares, latencies and sizes are measured per GPU and software stack; a share of 1 and a latency of 0 give the
+bound back.
 """
 
 from __future__ import annotations
@@ -9,153 +9,100 @@ from __future__ import annotations
 from typing import Any
 
 from ..formula import formula
-from ..ops import sqrt
-from .roofline import compute_time, memory_time, roofline_time
+from ..ops import floor, maximum, minimum, sqrt
+from .roofline import compute_time, memory_time
 
 FITTED = "fitted form; parameters and errors stand in the efficiency file of the GPU and stack"
 RING = "Patarasuk, Yuan: Bandwidth optimal all-reduce, J. Parallel Distrib. Comput. 69(2), 2009"
 
 
 @formula(
-    unit="second",
-    symbol="t",
-    source=FITTED,
-    assumes=("arithmetic and bytes overlap wholly", "arithmetic is done on whole tiles"),
+    unit="1",
+    symbol=r"\mu",
+    source="fitted form: tensors stay in L2 up to a part of it, and half as much more pushes them out",
 )
-def tile_roofline_time(
-    flop: Any,
-    bytes_moved: Any,
-    fill: Any,
-    peak_flop_per_s: Any,
-    memory_bytes_per_s: Any,
-    compute_share: Any,
-    bandwidth_share: Any,
-    latency: Any,
-) -> Any:
-    """Time of a matrix product: the larger of arithmetic on whole tiles and bytes, plus a latency.
+def cache_misses(bytes_moved: Any, l2_bytes: Any, cached_part: Any) -> Any:
+    """Share of an operator's bytes that pass through HBM; the rest is found in L2.
 
-    300 GFLOP filled up by 1.2 at 0.75 of 312 TFLOP/s is 360 / 234 = 1.538 ms, and 0.1 ms more:
+    25 MB where 20 of 40 MB stay: 5 MB of the next 10 are too many:
 
-    >>> t = tile_roofline_time(flop=300e9, bytes_moved=1e9, fill=1.2, peak_flop_per_s=312e12,
-    ...     memory_bytes_per_s=2e12, compute_share=0.75, bandwidth_share=0.8, latency=1e-4)
-    >>> f"{t * 1e3:.3f} ms"
-    '1.638 ms'
+    >>> cache_misses(bytes_moved=25e6, l2_bytes=40e6, cached_part=0.5)
+    0.5
     """
-    peak, bandwidth = compute_share * peak_flop_per_s, bandwidth_share * memory_bytes_per_s
-    return roofline_time(flop * fill, bytes_moved, peak, bandwidth) + latency
+    kept = cached_part * l2_bytes
+    return minimum(1, maximum(0, (bytes_moved - kept) / (kept / 2)))
+
+
+@formula(
+    unit="byte",
+    symbol="Q",
+    source="derived: what does not fit into L2",
+)
+def uncached_bytes(bytes_moved: Any, l2_bytes: Any) -> Any:
+    """Fewest bytes that an element-wise operator moves through HBM, where the one before it left its input in L2.
+
+    >>> uncached_bytes(bytes_moved=100e6, l2_bytes=40e6)
+    60000000.0
+    """
+    return maximum(0, bytes_moved - l2_bytes)
 
 
 @formula(
     unit="second",
     symbol="t",
     source=FITTED,
-    assumes=("arithmetic and bytes do not overlap: prefill attention is measured to fit better so",),
+    assumes=("arithmetic is negligible", "the tensors were written by the operator before"),
 )
-def additive_time(
+def streaming_time(
+    bytes_moved: Any,
+    l2_bytes: Any,
+    memory_bytes_per_s: Any,
+    latency: Any,
+    bandwidth_share: Any,
+    cached_share: Any,
+    cached_part: Any,
+) -> Any:
+    """Time of an operator that only streams bytes: norms, activations, residuals, rotary positions.
+
+    25 MB, half of them from L2 at twice the bandwidth of 2 TB/s and half at 0.5 of it, 3.125 + 12.5 us; beside
+    that a launch of 5 us counts little:
+
+    >>> t = streaming_time(bytes_moved=25e6, l2_bytes=40e6, memory_bytes_per_s=2e12, latency=5e-6,
+    ...     bandwidth_share=0.5, cached_share=2.0, cached_part=0.5)
+    >>> f"{t * 1e6:.2f} us"
+    '16.41 us'
+    """
+    missed = cache_misses(bytes_moved, l2_bytes, cached_part)
+    moving = bytes_moved * ((1 - missed) / cached_share + missed / bandwidth_share) / memory_bytes_per_s
+    return sqrt(latency**2 + moving**2)
+
+
+@formula(
+    unit="second",
+    symbol="t",
+    source="no measurement: shares and latency of attention stand in",
+    assumes=("arithmetic and bytes do not overlap",),
+)
+def plain_kernel_time(
     flop: Any,
     bytes_moved: Any,
-    fill: Any,
     peak_flop_per_s: Any,
     memory_bytes_per_s: Any,
     compute_share: Any,
     bandwidth_share: Any,
     latency: Any,
 ) -> Any:
-    """Time of an operator whose arithmetic and bytes add up, as in prefill attention.
+    """Time of a kernel that was not measured: recurrent states, the indexer of sparse attention.
 
-    124.8 GFLOP filled up by 1.25 at half of 312 TFLOP/s (1 ms), 0.4 GB at 0.4 of 2 TB/s (0.5 ms), 0.01 ms:
+    124.8 GFLOP at half of 312 TFLOP/s (0.8 ms), 0.4 GB at 0.4 of 2 TB/s (0.5 ms), 0.01 ms:
 
-    >>> t = additive_time(flop=124.8e9, bytes_moved=0.4e9, fill=1.25, peak_flop_per_s=312e12,
-    ...     memory_bytes_per_s=2e12, compute_share=0.5, bandwidth_share=0.4, latency=1e-5)
+    >>> t = plain_kernel_time(flop=124.8e9, bytes_moved=0.4e9, peak_flop_per_s=312e12, memory_bytes_per_s=2e12,
+    ...     compute_share=0.5, bandwidth_share=0.4, latency=1e-5)
     >>> f"{t * 1e3:.3f} ms"
-    '1.510 ms'
+    '1.310 ms'
     """
-    arithmetic = compute_time(flop * fill, compute_share * peak_flop_per_s)
+    arithmetic = compute_time(flop, compute_share * peak_flop_per_s)
     return arithmetic + memory_time(bytes_moved, bandwidth_share * memory_bytes_per_s) + latency
-
-
-@formula(
-    unit="second",
-    symbol="t",
-    source=FITTED,
-    assumes=("arithmetic is negligible",),
-)
-def streaming_time(bytes_moved: Any, memory_bytes_per_s: Any, bandwidth_share: Any, latency: Any) -> Any:
-    """Time of an operator that only streams bytes: norms, activations, residuals, cache writes.
-
-    1.6 GB at 0.8 of 2 TB/s, and 5 us:
-
-    >>> t = streaming_time(bytes_moved=1.6e9, memory_bytes_per_s=2e12, bandwidth_share=0.8, latency=5e-6)
-    >>> f"{t * 1e3:.3f} ms"
-    '1.005 ms'
-    """
-    return memory_time(bytes_moved, bandwidth_share * memory_bytes_per_s) + latency
-
-
-@formula(
-    unit="second",
-    symbol="t",
-    source=FITTED,
-    assumes=(
-        "arithmetic and bytes overlap wholly",
-        "arithmetic runs at peak: it is the limit only with many query heads a KV head, which no fit covers",
-        "each sequence and KV head adds a fixed time",
-    ),
-)
-def decode_attention_time(
-    flop: Any,
-    bytes_moved: Any,
-    peak_flop_per_s: Any,
-    memory_bytes_per_s: Any,
-    bandwidth_share: Any,
-    latency: Any,
-    per_sequence_head: Any,
-    batch: Any,
-    kv_heads: Any,
-) -> Any:
-    """Time of a decode step's attention in one layer.
-
-    0.08 GB at 0.8 of 2 TB/s (50 us) hide 0.32 GFLOP; 18 us, and 25 ns for each of 16 * 8 sequence-heads:
-
-    >>> t = decode_attention_time(flop=0.32e9, bytes_moved=0.08e9, peak_flop_per_s=312e12,
-    ...     memory_bytes_per_s=2e12, bandwidth_share=0.8, latency=18e-6, per_sequence_head=25e-9, batch=16,
-    ...     kv_heads=8)
-    >>> f"{t * 1e6:.1f} us"
-    '71.2 us'
-    """
-    limit = roofline_time(flop, bytes_moved, peak_flop_per_s, bandwidth_share * memory_bytes_per_s)
-    return limit + latency + per_sequence_head * batch * kv_heads
-
-
-@formula(
-    unit="second",
-    symbol="t",
-    source=FITTED,
-    assumes=("arithmetic and bytes overlap wholly", "each sequence adds a fixed time"),
-)
-def latent_decode_time(
-    flop: Any,
-    bytes_moved: Any,
-    peak_flop_per_s: Any,
-    memory_bytes_per_s: Any,
-    compute_share: Any,
-    bandwidth_share: Any,
-    latency: Any,
-    per_sequence: Any,
-    batch: Any,
-) -> Any:
-    """Time of a decode step's absorbed MLA attention in one layer.
-
-    7.8 GFLOP at half of 312 TFLOP/s (50 us) hide 0.04 GB; 10 us, and 0.2 us for each of 16 sequences:
-
-    >>> t = latent_decode_time(flop=7.8e9, bytes_moved=0.04e9, peak_flop_per_s=312e12,
-    ...     memory_bytes_per_s=2e12, compute_share=0.5, bandwidth_share=0.8, latency=10e-6,
-    ...     per_sequence=0.2e-6, batch=16)
-    >>> f"{t * 1e6:.1f} us"
-    '63.2 us'
-    """
-    peak, bandwidth = compute_share * peak_flop_per_s, bandwidth_share * memory_bytes_per_s
-    return roofline_time(flop, bytes_moved, peak, bandwidth) + latency + per_sequence * batch
 
 
 @formula(
@@ -177,21 +124,64 @@ def all_reduce_bound(bytes_moved: Any, tp: Any, link_bytes_per_s: Any) -> Any:
 
 @formula(
     unit="second",
-    symbol="t_{ar}",
-    source=f"{RING}; latency and the square-root term: {FITTED}",
-    assumes=("the message is not empty", "every GPU sends over its own link"),
+    symbol="t",
+    source=FITTED,
+    assumes=(
+        "one step more for each GPU more",
+        "a message reaches the whole rate by a square root of its size",
+    ),
 )
-def all_reduce_time(
-    bytes_moved: Any, tp: Any, link_bytes_per_s: Any, bandwidth_share: Any, latency: Any, half_size: Any
+def collective_time(
+    bytes_moved: Any,
+    sent: Any,
+    tp: Any,
+    link_bytes_per_s: Any,
+    bandwidth_share: Any,
+    latency: Any,
+    step_latency: Any,
+    ramp_bytes: Any,
 ) -> Any:
-    """Time of an all-reduce: small messages reach less of the link, by a square root of their size.
+    """Time of a collective of NCCL over ``tp`` GPUs that each send ``sent`` times its bytes.
 
-    100 MB over 4 GPUs at 0.75 of 200 GB/s is 1.5 * 0.667 = 1 ms; half_size = 1 MB adds a tenth; 20 us:
+    100 MB over 4 GPUs of which each sends 1.5, and sqrt(1 MB * 100 MB) = 10 MB more, at 0.8 of 200 GB/s, 1 ms;
+    10 us and 3 steps of 2 us:
 
-    >>> t = all_reduce_time(bytes_moved=100e6, tp=4, link_bytes_per_s=200e9, bandwidth_share=0.75,
-    ...     latency=20e-6, half_size=1e6)
+    >>> t = collective_time(bytes_moved=100e6, sent=1.5, tp=4, link_bytes_per_s=200e9, bandwidth_share=0.8,
+    ...     latency=10e-6, step_latency=2e-6, ramp_bytes=1e6)
     >>> f"{t * 1e3:.3f} ms"
-    '1.120 ms'
+    '1.016 ms'
     """
-    at_size = all_reduce_bound(bytes_moved, tp, bandwidth_share * link_bytes_per_s)
-    return latency + at_size * (1 + sqrt(half_size / bytes_moved))
+    sending = sent * bytes_moved + sqrt(ramp_bytes * bytes_moved)
+    return latency + (tp - 1) * step_latency + sending / (bandwidth_share * link_bytes_per_s)
+
+
+@formula(
+    unit="second",
+    symbol="t_{ar}",
+    source=f"{FITTED}; vLLM's own kernels: one shot (everything to everyone) for small messages, else two",
+)
+def custom_all_reduce_time(
+    bytes_moved: Any,
+    tp: Any,
+    link_bytes_per_s: Any,
+    bandwidth_share: Any,
+    latency: Any,
+    step_latency: Any,
+    ramp_bytes: Any,
+    one_shot_bytes: Any = 2_097_152,
+) -> Any:
+    """Time of vLLM's own all-reduce, for messages up to the 8 MiB that it takes.
+
+    100 kB over 4 GPUs are sent to 3 in one step, 300 kB at 0.5 of 300 GB/s, 2 us, and 5 us; 1 MB takes two steps
+    of 0.75 each, 1.5 MB and 10 us:
+
+    >>> own = dict(tp=4, link_bytes_per_s=300e9, bandwidth_share=0.5, latency=1e-6, step_latency=5e-6, ramp_bytes=0)
+    >>> f"{custom_all_reduce_time(bytes_moved=100e3, **own) * 1e6:.2f} us"
+    '8.00 us'
+    >>> f"{custom_all_reduce_time(bytes_moved=1e6, **own) * 1e6:.2f} us"
+    '21.00 us'
+    """
+    one = 1 - minimum(1, floor(bytes_moved * tp / one_shot_bytes))
+    sent = one * (tp - 1) + (1 - one) * 2 * (tp - 1) / tp
+    sending = sent * bytes_moved + sqrt(ramp_bytes * bytes_moved)
+    return latency + (2 - one) * step_latency + sending / (bandwidth_share * link_bytes_per_s)

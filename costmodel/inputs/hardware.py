@@ -97,6 +97,27 @@ class Gpu:
         return int(self.get("sm_count"))
 
 
+#: Names of boards in logs and tables, in small letters with dashes, and how they are packaged.
+ALIASES = {
+    "h100": "h100-sxm", "h100-80gb": "h100-sxm", "h100-dgx": "h100-sxm",
+    "a100": "a100-sxm-80gb", "a100-80gb": "a100-sxm-80gb", "a100-sxm": "a100-sxm-80gb",
+    "a100-dgx": "a100-sxm-80gb", "a100-40gb": "a100-sxm-40gb", "a100-pcie": "a100-pcie-80gb",
+    "a100-pairwise-nvlink": "a100-pcie-80gb", "h200": "h200-sxm", "b200": "b200-sxm", "b300": "b300-sxm",
+    "h800": "h800-sxm", "gb200-sxm": "gb200", "gb300-sxm": "gb300", "rtxpro6000": "rtx-pro-6000-blackwell",
+    "rtx-pro-6000": "rtx-pro-6000-blackwell", "rtx-pro-6000-server": "rtx-pro-6000-blackwell",
+    "rtx4090": "rtx-4090", "rtx5090": "rtx-5090",
+}  # fmt: skip
+
+
+def gpu_named(text: str) -> Gpu:
+    """Return the packaged GPU that a log or a table means. Raises InputError where none is called so."""
+    name = text.strip().lower().replace("_", "-").replace(" ", "-")
+    known = ALIASES.get(name, name)
+    if known not in gpu_names():
+        raise InputError(unknown("GPU", text, (*gpu_names(), *ALIASES)))
+    return load_gpu(known)
+
+
 def gpu_names() -> tuple[str, ...]:
     """Return the names of the packaged GPUs."""
     return resource_names(HARDWARE, FOLDER)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..families import read_model
-from ..inputs.efficiency import Efficiency, stand_in
+from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import Gpu, load_gpu
 from ..inputs.link import Connector, Link, load_connector, load_link
 from ..inputs.model import Model
@@ -47,14 +47,13 @@ def as_instance(
     kv_dtype: str | None = None,
     efficiency: Efficiency | str | Path | None = None,
 ) -> InstanceKind:
-    """Return the instance kind of these names or objects; ``efficiency`` None: the one the GPU names.
+    """Return the instance kind of these names or objects; ``efficiency``: those to use first.
 
     Raises InputError for anything unknown or a TP that does not divide the model.
     """
     gpu = as_gpu(hardware)
-    found = None if efficiency is None else stand_in(efficiency, gpu)
     layout = Parallelism(tp=tp)
-    return make_instance(as_model(model), gpu, layout, dtype=dtype, kv_dtype=kv_dtype, efficiency=found)
+    return make_instance(as_model(model), gpu, layout, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency)
 
 
 def kv_dtype_of(model: Model, kv_dtype: str | None, dtype: str | None = None) -> str:

@@ -57,6 +57,8 @@ class EfficiencyEntry:
     fitted_mape: float | None
     held_out_mape: float | None
     held_out_bias: float | None
+    carried_mape: float | None
+    carried_to: str | None
     borrowed: str | None
     note: str | None
     source: str
@@ -145,15 +147,16 @@ def _gpu_row(name: str) -> dict[str, object]:
         "memory": gpu.values["memory"].text,
         "memory_bytes_per_s": bandwidth and bandwidth.value,
         "peak_bf16_flop_per_s": peak and peak.value,
-        "efficiencies_of": efficiency_for(gpu).gpu if gpu.efficiency else None,
+        "efficiencies_of": fits.gpu if (fits := _efficiency(gpu)) else None,
     }
 
 
 def _gpu_entry(name: str) -> HardwareEntry:
     gpu = load_gpu(name)
-    fits = efficiency_for(gpu) if gpu.efficiency else None
+    fits = _efficiency(gpu)
     if fits is None:
-        warnings: tuple[str, ...] = ("no operator of it was measured: step times need --efficiency",)
+        why = "no operator of it, or of a GPU of a generation near it, was measured: step times need --efficiency"
+        warnings: tuple[str, ...] = (why,)
     elif fits.borrowed_from:
         warnings = (f"no fit of its own: efficiencies are those of {fits.gpu}",)
     else:
@@ -173,6 +176,13 @@ def _gpu_entry(name: str) -> HardwareEntry:
     )
 
 
+def _efficiency(gpu: Gpu) -> Efficiency | None:
+    try:
+        return efficiency_for(gpu)
+    except InputError:
+        return None
+
+
 def _fits(fits: Efficiency) -> tuple[EfficiencyEntry, ...]:
     return tuple(
         EfficiencyEntry(
@@ -185,7 +195,9 @@ def _fits(fits: Efficiency) -> tuple[EfficiencyEntry, ...]:
             fitted_mape=fit.fitted_mape,
             held_out_mape=fit.held_out_mape,
             held_out_bias=fit.held_out_bias,
-            borrowed=fit.borrowed or fits.borrowed_from,
+            carried_mape=fit.carried_mape,
+            carried_to=fit.carried_to,
+            borrowed=fit.borrowed,
             note=fit.note,
             source=fit.source,
         )

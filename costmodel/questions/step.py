@@ -9,14 +9,16 @@ from pathlib import Path
 from ..answer import About
 from ..errors import InputError, unknown
 from ..formulas import chunking
+from ..formulas.gemm import TILES
+from ..formulas.prefill import query_tiles
 from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import Gpu
-from ..inputs.model import Model
+from ..inputs.model import LatentAttention, Model, Recurrent
 from ..memory.kv import bytes_per_gpu
+from ..operators.catalogue import FORMS
 from ..serving.instance import InstanceKind
-from ..serving.mixing import chunk_loads
 from ..serving.step import Operator, Step, StepTimes, analyse_step
-from ..serving.work import Chunk, token_loads
+from ..serving.work import Chunk, local_kv_heads
 from .inputs import as_instance, check_whole, context_warnings, model_source
 
 SCHEMA = "costmodel.step/1"
@@ -43,12 +45,17 @@ class ChunkedPrefill:
 
 @dataclass(frozen=True)
 class FitUsed:
-    """An efficiency behind the answer; ``held_out_mape`` is a fraction, ``borrowed`` says from where."""
+    """An efficiency behind the answer. ``basis``: calibrated (on this GPU) or borrowed, from ``borrowed``.
+
+    ``held_out_mape`` and ``error``, the one that the band counts with, are fractions.
+    """
 
     kind: str
     form: str
     stack: str
-    held_out_mape: float | None
+    basis: str
+    held_out_mape: float
+    error: float
     borrowed: str | None
     source: str
 
@@ -219,18 +226,30 @@ def _chunked(times: StepTimes, prompt: Chunk, size: int) -> ChunkedPrefill:
     cuts = [Chunk(min(size, end - start), start) for start in range(prompt.prefix, end, size)]
     total = sum(times.step((cut,), int(cut is cuts[-1]), 0, 0.0) for cut in cuts)
     full = cuts[0]
-    waves = [load.fill for load in chunk_loads(kind, full) if load.name == "prefill attention"]
-    tiles = [load.fill for load in token_loads(kind, full.tokens, 0) if load.kind.startswith("gemm")]
-    tiles = [load.fill for load in token_loads(kind, full.tokens, 0) if load.kind in ("gemm", "gemm_fp8")]
     return ChunkedPrefill(
         chunk=size,
         chunks=len(cuts),
         time_s=total,
         ratio=total / times.prefill(prompt.tokens, prompt.prefix),
         reread_bytes=_reread(kind, prompt, cuts),
-        tile_fill=max(tiles),
-        sm_fill=max(waves),
+        tile_fill=float(chunking.tile_fill(full.tokens, TILES[0][0])),
+        sm_fill=_sm_fill(kind, full.tokens),
     )
+
+
+def _sm_fill(kind: InstanceKind, tokens: int) -> float:
+    """Whole waves of attention tiles over the SMs, where the fit's kernel has tiles; the emptiest of the layers."""
+    found = [1.0]
+    for mixer, _ in kind.model.mixers:
+        if not isinstance(mixer, Recurrent):
+            latent = isinstance(mixer, LatentAttention)
+            form = FORMS[kind.efficiency.operators["mla_prefill" if latent else "attention_prefill"].form]
+            if "tile_rows" in form.constants:
+                heads = mixer.heads // kind.tp
+                kv_heads = heads if isinstance(mixer, LatentAttention) else local_kv_heads(mixer, kind.tp)
+                tiles = query_tiles(tokens, heads, kv_heads, **form.constants)
+                found.append(float(chunking.sm_fill(tiles, kind.gpu.sm_count)))
+    return max(found)
 
 
 def _reread(kind: InstanceKind, prompt: Chunk, cuts: Sequence[Chunk]) -> float:
@@ -256,8 +275,10 @@ def _fits_used(kind: InstanceKind, step: Step) -> tuple[FitUsed, ...]:
             fit.kind,
             fit.form,
             fit.stack or kind.efficiency.stack,
+            "borrowed" if fit.borrowed else "calibrated",
             fit.held_out_mape,
-            fit.borrowed or kind.efficiency.borrowed_from,
+            fit.error,
+            fit.borrowed,
             fit.source,
         )
         for fit in fits
@@ -275,8 +296,11 @@ def _about(kind: InstanceKind, used: Sequence[FitUsed], phase: str, prompt: Chun
     if phase != "prefill":
         said.append("the sequences of the batch are equally long")
     if phase == "mixed":
-        said.append("chunk and decodes share every operator but attention")
-    warnings = [f"{fit.kind}: efficiency borrowed from {fit.borrowed}" for fit in used if fit.borrowed]
+        apart = "" if any(fit.kind == "attention_mixed" for fit in used) else " but attention"
+        said.append(f"chunk and decodes share every operator{apart}")
+    warnings = [
+        f"{fit.kind}: efficiency borrowed from {fit.borrowed}, {fit.stack}" for fit in used if fit.borrowed
+    ]
     return About(
         assumptions=(*said, *kind.model.notes),
         sources=(model_source(kind.model), *figures, *(f"{fit.kind}: {fit.source}" for fit in used)),

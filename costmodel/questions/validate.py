@@ -1,176 +1,160 @@
-"""How far predictions stand from measurements: errors of every row, and their summary by stack and split."""
+"""How far predictions stand from measurements: errors by kind, GPU, stack, split and regime."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.resources import as_file
 from pathlib import Path
-from statistics import median
 
 from ..answer import About
 from ..data import HARDWARE, package_files
-from ..errors import InputError, unknown
-from .validate_memory import MemoryRow, compare_row
+from ..errors import InputError
+from ..inputs.hardware import Gpu, load_gpu
+from ..measured import copies
+from ..measured.compare import FitsFor
+from ..measured.errors import ErrorRow
+from ..measured.points import Given, Read, Skipped
+from ..measured.table import Table, read_table
+from ..measured.tables import files_of, kind_of
+from .validate_memory import MemoryRow
+from .validate_memory_file import REQUIRED as MEMORY_COLUMNS
+from .validate_memory_file import MemoryComparison, compare_memory
+from .validate_operators import FitUsed, check_kind, compare_all, error_rows, fits_used, read_operators
 
 SCHEMA = "costmodel.validate/1"
-KINDS = ("memory",)
-PACKAGED = "measurements/vllm_memory.csv"
-REQUIRED = ("engine", "engine_version", "model", "gpu", "tp", "pp", "gpu_memory_utilization")
-#: Figures of a row that are compared, and the regime under which their errors are summed up.
-FIGURES = ("weights", "kv_tokens", "kv_pool", "blocks", "concurrency", "activation", "non_torch")
-
-
-#: What the regime "all" takes together: the two figures that an engine's users look for.
-HEADLINE = ("weights", "kv_tokens")
-
-
-@dataclass(frozen=True)
-class ErrorRow:
-    """Errors of ``n`` configurations as fractions: mean, median, 90th percentile and largest of their size, and
-    their mean with its sign. ``measured_rows`` with the same prediction count once, by their mean error.
-    """
-
-    kind: str
-    gpu: str
-    stack: str
-    split: str
-    regime: str
-    n: int
-    measured_rows: int
-    mape: float
-    median: float
-    p90: float
-    worst: float
-    bias: float
+MEMORY, COPIES = "memory", "kv_transfer"
+#: Folder of the packaged tables: every so manyth row of the published ones.
+PACKAGED = "measurements"
 
 
 @dataclass(frozen=True)
 class ValidateAnswer:
-    """Summaries (``rows``), each measured row with its prediction, and the rows that could not be compared."""
+    """Errors (``rows``) of what was measured, and what they rest on.
+
+    ``fits``: the parameters that predicted operators. ``compared`` and ``skipped``: rows of start-up logs, each with
+    its prediction or why there is none. ``left_out``: other rows that could not be compared.
+    """
 
     schema: str
     kind: str
     measurements: str
     rows: tuple[ErrorRow, ...]
+    fits: tuple[FitUsed, ...]
     compared: tuple[MemoryRow, ...]
     skipped: tuple[MemoryRow, ...]
+    left_out: tuple[Skipped, ...]
     about: About
 
 
-def ask_validate(kind: str = "memory", *, measurements: str | Path | None = None) -> ValidateAnswer:
-    """Compare predictions with measurements; ``measurements`` None: the packaged ones.
+def ask_validate(
+    kind: str | None = None,
+    *,
+    measurements: str | Path | Sequence[str | Path] | None = None,
+    hardware: Gpu | str | Path | None = None,
+    stack: str | None = None,
+    efficiency: str | Path | None = None,
+    plot: str | Path | None = None,
+) -> ValidateAnswer:
+    """Compare predictions with measurements.
 
-    Raises InputError for an unknown kind, a file that cannot be read or lacks a column.
+    ``kind`` None: every kind that the files hold. ``measurements``: tables, or folders of them; None: the packaged
+    ones. ``hardware`` and ``stack``: of tables that do not say. ``efficiency``: a file whose fits come first.
+    ``plot``: write a picture of predicted against measured times.
+
+    Raises InputError for an unknown kind, a file that cannot be read or lacks a column, or none to compare.
     """
-    if kind not in KINDS:
-        raise InputError(unknown("kind of validation", kind, KINDS, remedy=f"(one of {', '.join(KINDS)})"))
-    where, lines = _read(measurements)
-    _check_columns(where, lines)
-    rows = [compare_row(line) for line in lines]
-    compared = tuple(row for row in rows if row.skipped is None)
-    skipped = tuple(row for row in rows if row.skipped is not None)
+    check_kind(kind, (COPIES, MEMORY))
+    given = Given(load_gpu(hardware) if isinstance(hardware, str | Path) else hardware, stack)
+    fits = FitsFor(() if efficiency is None else (efficiency,))
+    if measurements is None:
+        with as_file(package_files(HARDWARE).joinpath(PACKAGED)) as folder:
+            return _answer(_sorted(files_of([folder]), kind, given, folder), kind, "packaged", fits, plot)
+    paths = [measurements] if isinstance(measurements, str | Path) else list(measurements)
+    shown = ", ".join(map(str, paths))
+    return _answer(_sorted(files_of(paths), kind, given, None), kind, shown, fits, plot)
+
+
+@dataclass
+class _Sorted:
+    """What the files hold: points of operators, copies, files of logs; and files of no kind."""
+
+    read: Read
+    copies: list[Table]
+    logs: list[Path]
+
+
+def _sorted(
+    files: Iterable[tuple[Path, bool]], kind: str | None, given: Given, packaged: Path | None
+) -> _Sorted:
+    """Read files; one that was named must be of the kind asked for, one of a folder is passed over."""
+    found = _Sorted(Read(), [], [])
+    for path, named in files:
+        table = read_table(path)
+        holds = _holds(table)
+        if not named and (holds is None or (kind is not None and kind not in holds)):
+            if holds is None:
+                found.read.skip(table, len(table), "its columns are those of no kind of measurements")
+            continue
+        if holds == (MEMORY,) and kind in (None, MEMORY):
+            found.logs.append(path)
+        elif holds == (COPIES,) and kind in (None, COPIES):
+            found.copies.append(table)
+        else:
+            found.read.extend(read_operators(table, given, kind))
+    return found
+
+
+def _holds(table: Table) -> tuple[str, ...] | None:
+    if all(name in table for name in MEMORY_COLUMNS):
+        return (MEMORY,)
+    if all(name in table for name in copies.COLUMNS):
+        return (COPIES,)
+    found = kind_of(table)
+    return found.kinds if found else None
+
+
+def _answer(
+    held: _Sorted, kind: str | None, measurements: str, fits: FitsFor, plot: str | Path | None
+) -> ValidateAnswer:
+    compared, left_out = compare_all(held.read, fits)
+    series = [copies.compare_series(table) for table in held.copies]
+    logs = [compare_memory(path) for path in held.logs]
+    rows = [
+        *error_rows(compared),
+        *(row for part in series for row in part.rows),
+        *(row for part in logs for row in part.rows),
+    ]
+    left_out += [skipped for part in series for skipped in part.skipped]
+    if not rows:
+        why = [f"{left.where}: {left.rows:,} rows: {left.why}" for left in left_out]
+        raise InputError(["nothing could be compared", *why])
+    if plot is not None:
+        from .validate_plot import draw
+
+        draw(compared, plot)
     return ValidateAnswer(
         schema=SCHEMA,
-        kind=kind,
-        measurements=where,
-        rows=tuple(_summaries(compared)),
-        compared=compared,
-        skipped=skipped,
-        about=About(
-            assumptions=(
-                "settings that a row does not state are the engine's defaults for the GPU",
-                "a row whose model was in the fit of the overheads counts as fitted, all others as held out",
-                "of a row that leaves open what its prediction needs, weights alone enter the summary",
-                "of pipeline stages, weights, activation and pool are those of the stage nearest to the logged rank",
-            ),
-            sources=tuple(dict.fromkeys(row.source for row in compared if row.source)),
-            not_modelled=(),
-            warnings=tuple(
-                f"{row.model}: {row.incomplete}" for row in compared if row.incomplete is not None
-            ),
-        ),
+        kind=kind or "all",
+        measurements=measurements,
+        rows=tuple(rows),
+        fits=fits_used(compared),
+        compared=tuple(row for part in logs for row in part.compared),
+        skipped=tuple(row for part in logs for row in part.skipped),
+        left_out=tuple(left_out),
+        about=_about(bool(compared), logs),
     )
 
 
-def _read(measurements: str | Path | None) -> tuple[str, list[dict[str, str]]]:
-    if measurements is None:
-        text = package_files(HARDWARE).joinpath(PACKAGED).read_text(encoding="utf-8")
-        return PACKAGED, _lines(text, PACKAGED)
-    where = str(measurements)
-    try:
-        text = Path(measurements).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=where) from error
-    except UnicodeDecodeError as error:
-        raise InputError("is not UTF-8 text; expected a CSV file", where=where) from error
-    return where, _lines(text, where)
-
-
-def _lines(text: str, where: str) -> list[dict[str, str]]:
-    try:
-        return list(csv.DictReader(text.splitlines()))
-    except csv.Error as error:
-        raise InputError(f"is not a CSV file: {error}", where=where) from error
-
-
-def _check_columns(where: str, lines: Sequence[dict[str, str]]) -> None:
-    if not lines:
-        raise InputError("holds no rows; expected a CSV file with a header", where=where)
-    missing = [column for column in REQUIRED if column not in lines[0]]
-    if missing:
-        raise InputError([f"column {column!r} is missing" for column in missing], where=where)
-    ragged = [n for n, line in enumerate(lines, 2) if None in line or None in line.values()]
-    if ragged:
-        raise InputError(f"line {ragged[0]}: expected as many cells as the header has", where=where)
-
-
-def _summaries(compared: Sequence[MemoryRow]) -> Iterable[ErrorRow]:
-    """Summaries over everything, then by GPU and stack, each over all rows and by split."""
-    everywhere = [("all", "all", list(compared))]
-    keys = sorted({(row.gpu, row.stack) for row in compared})
-    groups = everywhere + [(g, s, [r for r in compared if (r.gpu, r.stack) == (g, s)]) for g, s in keys]
-    for gpu, stack, members in groups:
-        for regime in ("all", *FIGURES):
-            for split in ("all", "fitted", "held_out"):
-                figures = HEADLINE if regime == "all" else (regime,)
-                chosen = [row for row in members if split in ("all", row.split)]
-                repeats = [errors for figure in figures for errors in _repeats(chosen, figure)]
-                if repeats:
-                    yield _summary(gpu, stack, split, regime, repeats)
-
-
-def _repeats(rows: Sequence[MemoryRow], figure: str) -> list[list[float]]:
-    """Errors of a figure, those of one configuration together: rows for which the same is predicted."""
-    found: dict[object, list[float]] = {}
-    for row in rows:
-        if figure in row.errors and _counts(row, figure):
-            sizes = tuple(
-                row.predicted.get(name) for name in ("weights_bytes", "kv_pool_bytes", "kv_cache_tokens")
-            )
-            key = (row.model, row.gpu, row.stack, row.tp, row.pp, *sizes)
-            found.setdefault(key, []).append(row.errors[figure])
-    return list(found.values())
-
-
-def _counts(row: MemoryRow, regime: str) -> bool:
-    return row.incomplete is None or regime == "weights"
-
-
-def _summary(gpu: str, stack: str, split: str, regime: str, repeats: Sequence[Sequence[float]]) -> ErrorRow:
-    errors = [sum(errors) / len(errors) for errors in repeats]
-    sizes = sorted(abs(error) for error in errors)
-    return ErrorRow(
-        kind="memory",
-        gpu=gpu,
-        stack=stack,
-        split=split,
-        regime=regime,
-        n=len(sizes),
-        measured_rows=sum(len(errors) for errors in repeats),
-        mape=sum(sizes) / len(sizes),
-        median=median(sizes),
-        p90=sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))],
-        worst=sizes[-1],
-        bias=sum(errors) / len(errors),
+def _about(operators: bool, logs: Sequence[MemoryComparison]) -> About:
+    said = (
+        "errors are predicted / measured - 1",
+        "fitted: the fit of that GPU and stack saw the shape, model or size; held out: it did not",
+        "a stack or GPU without a fit of its own is predicted by the nearest one, and counts as held out",
+    )
+    parts = [part.about for part in logs]
+    return About(
+        assumptions=(*(said if operators else ()), *(text for about in parts for text in about.assumptions)),
+        sources=tuple(text for about in parts for text in about.sources),
+        warnings=tuple(text for about in parts for text in about.warnings),
     )

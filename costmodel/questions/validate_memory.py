@@ -10,7 +10,7 @@ from ..data import Sourced
 from ..dtypes import CACHE_BYTES
 from ..errors import CostmodelError, InputError, shorten, unknown
 from ..families import packaged_models, read_model
-from ..inputs.hardware import Gpu, gpu_names, load_gpu
+from ..inputs.hardware import Gpu, gpu_named
 from ..inputs.model import Model
 from ..memory.capacity import Fit, fit
 from ..memory.kv import LATENT_LAYOUTS
@@ -23,11 +23,6 @@ GIB = 2**30
 LARGEST = 1e12
 T = TypeVar("T")
 
-#: How logs and reports name boards that are packaged under another name.
-GPU_NAMES = {
-    "h100-80gb": "h100-sxm", "h100": "h100-sxm", "a100-80gb": "a100-sxm-80gb", "a100": "a100-sxm-80gb",
-    "a100-40gb": "a100-sxm-40gb", "h200": "h200-sxm",
-}  # fmt: skip
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp16", "float": "fp32"}
 #: Values of the column "quantization" that say nothing, and one that an engine makes while loading.
 UNQUANTISED, ON_REQUEST = ("", "none"), ("fp8",)
@@ -187,11 +182,7 @@ def _model(name: str) -> Model:
 
 def _gpu(line: Mapping[str, str]) -> Gpu:
     """Return the GPU, with the memory that the row says the engine saw."""
-    name = line["gpu"].strip().lower()
-    known = GPU_NAMES.get(name, name)
-    if known not in gpu_names():
-        raise InputError(f"no packaged GPU is called {line['gpu']!r}")
-    gpu = load_gpu(known)
+    gpu = gpu_named(line["gpu"])
     total = _optional(line, "total_memory_gib", float)
     if not total:
         return gpu

@@ -26,10 +26,12 @@ CHUNKED = {
 }
 FITS = {
     "kind": "efficiency",
+    "basis": "basis",
     "held_out_mape": "held-out error",
+    "error": "error counted",
     "form": "form",
     "stack": "stack",
-    "borrowed": "borrowed",
+    "borrowed": "borrowed from",
 }
 
 

@@ -1,52 +1,103 @@
-"""The page of ``costmodel validate``: a summary of errors, then every row with what was logged."""
+"""The page of ``costmodel validate``: a summary of errors, the fits behind it, and every row of start-up logs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from ..measured.errors import ErrorRow
+from ..operators.catalogue import PARAMETERS
 from ..questions.validate import ValidateAnswer
 from ..questions.validate_memory import MemoryRow
+from ..units import format_si
 from .page import Block, Heading, Page, Table, table
 
 SUMMARY = {
+    "kind": "kind",
     "gpu": "GPU",
     "stack": "stack",
-    "regime": "figure",
+    "regime": "regime",
     "split": "split",
-    "n": "configurations",
-    "measured_rows": "rows",
+    "n": "n",
     "mape": "mean |error|",
     "median": "median",
     "p90": "P90",
     "worst": "largest",
     "bias": "mean error",
 }
+SHARES = ("mape", "median", "p90", "worst", "bias")
 FIGURES = {
     "weights_bytes": ("weights, GiB", 2**30, "weights"),
     "activation_bytes": ("activation, GiB", 2**30, "activation"),
     "kv_pool_bytes": ("KV pool, GiB", 2**30, "kv_pool"),
     "kv_cache_tokens": ("KV tokens", 1, "kv_tokens"),
 }
-
-
 #: Figures that need everything a row should state.
 POOLED = ("kv_pool", "kv_tokens")
 
 
 def page(answer: ValidateAnswer, detail: bool) -> Page:
-    """Return the page of an answer; ``detail`` adds the summaries of each stack."""
-    overall = [row for row in answer.rows if detail or row.gpu == "all"]
-    blocks: list[Block] = [
-        Table(tuple(SUMMARY.values()), tuple(_summary(row) for row in overall), (False,) * 4 + (True,) * 7),
-        *_left_out(answer),
-        Heading("Logged, predicted, error"),
-        _rows(answer.compared),
-    ]
-    if answer.skipped:
+    """Return the page of an answer; ``detail`` adds regimes, stacks of logs and the parameters of fits."""
+    blocks: list[Block] = [errors_table([row for row in answer.rows if detail or _headline(row)])]
+    below = sum(row.below_bound or 0 for row in answer.rows if row.regime == "all")
+    if answer.fits:
+        blocks.append(f"Predictions below their physical bound: {below}.")
+    if detail and answer.fits:
+        blocks += [Heading("Fits"), _fits(answer)]
+    if answer.compared and (detail or answer.kind == "memory"):
+        blocks += [*_left_out(answer), Heading("Logged, predicted, error"), _rows(answer.compared)]
+    if answer.skipped and (detail or answer.kind == "memory"):
         reasons = [{"model": row.model, "stack": row.stack, "why": row.skipped} for row in answer.skipped]
         blocks += [
             Heading("Not compared"),
             table(reasons, {"model": "model", "stack": "stack", "why": "why"}),
         ]
+    if answer.left_out:
+        columns = {"where": "file", "rows": "rows", "why": "why"}
+        blocks += [Heading("Rows left out"), table(answer.left_out, columns)]
     return Page(f"Validation: {answer.kind}, {answer.measurements}", tuple(blocks), answer.about)
+
+
+def _headline(row: ErrorRow) -> bool:
+    """What is printed without --detail: operators over all rows, memory by figure over all stacks."""
+    if row.kind == "memory":
+        return row.gpu == "all"
+    return row.regime == "all"
+
+
+def errors_table(rows: Sequence[ErrorRow]) -> Table:
+    """Return a table of errors, in percent."""
+    cells = tuple(tuple(_cell_of(row, key) for key in SUMMARY) for row in rows)
+    return Table(tuple(SUMMARY.values()), cells, (False,) * 5 + (True,) * 6)
+
+
+def _cell_of(row: ErrorRow, key: str) -> str:
+    value = getattr(row, key)
+    if key not in SHARES:
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    digits = 2 if row.kind == "memory" else 1
+    return f"{value:{'+' if key == 'bias' else ''}.{digits}%}".replace("%", " %")
+
+
+def parameters_text(parameters: Mapping[str, float]) -> str:
+    """Return fitted parameters with their units."""
+    return ", ".join(
+        f"{name} {format_si(value, PARAMETERS[name].dimension, 4)}" for name, value in parameters.items()
+    )
+
+
+def _fits(answer: ValidateAnswer) -> Table:
+    headers = ("measured on", "operator", "predicted by", "form", "parameters")
+    rows = tuple(
+        (
+            f"{fit.gpu}, {fit.stack}",
+            fit.operator,
+            f"{fit.borrowed or fit.gpu}, {fit.fitted_on_stack}",
+            fit.form,
+            parameters_text(fit.parameters),
+        )
+        for fit in answer.fits
+    )
+    return Table(headers, rows, (False,) * 5)
 
 
 def _left_out(answer: ValidateAnswer) -> list[Block]:
@@ -58,13 +109,6 @@ def _left_out(answer: ValidateAnswer) -> list[Block]:
         f"{len(rows)} rows leave open what their prediction needs; of them only weights enter the summary (pool or "
         f"tokens are off by up to {worst:.0%} under the defaults taken)."
     ]
-
-
-def _summary(row: object) -> tuple[str, ...]:
-    shares = ("mape", "median", "p90", "worst", "bias")
-    cells = {key: getattr(row, key) for key in SUMMARY}
-    return tuple(f"{value:+.2%}" if key == "bias" else f"{value:.2%}" if key in shares else str(value)
-                 for key, value in cells.items())  # fmt: skip
 
 
 def _rows(compared: tuple[MemoryRow, ...]) -> Table:

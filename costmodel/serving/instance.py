@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from ..dtypes import CACHE_BYTES, cache_dtype, dtype_bytes
 from ..errors import InputError
-from ..inputs.efficiency import Efficiency, efficiency_for
+from ..inputs.efficiency import Efficiency, OperatorFit, efficiency_for
 from ..inputs.formats import WeightFormat
 from ..inputs.hardware import Gpu
 from ..inputs.model import Layer, Model
 from ..inputs.parameters import Storage, loaded_dtype, storage_of
 from ..memory.kv import check_cache
 from ..memory.parallelism import Parallelism, check_tp
+from ..operators.catalogue import KINDS
 
 WIDE = ("bf16", "fp16", "fp32")
 
@@ -118,12 +120,13 @@ def make_instance(
     *,
     dtype: str | None = None,
     kv_dtype: str | None = None,
-    efficiency: Efficiency | None = None,
+    efficiency: Efficiency | str | Path | None = None,
 ) -> InstanceKind:
     """Return a checked instance kind.
 
-    ``dtype`` None: that in which engines load the checkpoint. Raises InputError for a TP that does not divide
-    the model, or a dtype the GPU has no peak for.
+    ``dtype`` None: that in which engines load the checkpoint. ``efficiency``: fits to use before the packaged ones.
+
+    Raises InputError for a TP that does not divide the model, or a dtype the GPU has no peak for.
     """
     layout = parallelism or Parallelism()
     weight_dtype = loaded_dtype(model) if dtype is None else dtype
@@ -135,6 +138,20 @@ def make_instance(
         raise InputError(
             f"{layout.label()}: step times are modelled for tensor parallelism only; pass --tp alone"
         )
-    kind = InstanceKind(model, gpu, layout, weight_dtype, stored_dtype, efficiency or efficiency_for(gpu))
+    fits = efficiency_for(gpu, efficiency)
+    kind = InstanceKind(model, gpu, layout, weight_dtype, stored_dtype, fits)
     _ = kind.product_peak, kind.activation_peak
     return kind
+
+
+def fit_of(kind: InstanceKind, operator: str) -> OperatorFit:
+    """Return the fit of an operator kind. Raises InputError when the efficiency file has none."""
+    try:
+        return kind.efficiency.operators[operator]
+    except KeyError:
+        known = ", ".join(sorted(kind.efficiency.operators))
+        eight_bit = operator in KINDS and KINDS[operator].eight_bit
+        why = f", which {kind.weight_dtype} weights need: pass --dtype bf16" if eight_bit else ""
+        raise InputError(
+            f"the efficiency file of {kind.efficiency.gpu} has no fit for {operator!r}{why} (it has: {known})"
+        ) from None

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from ..formulas import chunking, kv, work
+from collections.abc import Sequence
+
+from ..formulas import kv, work
 from ..inputs.formats import WeightFormat
 from ..inputs.model import Attention, LatentAttention, Layer, Mixer, Recurrent
 from ..memory.kv import cached_bytes_each, state_bytes_per_gpu, state_dtype_bytes
+from ..operators.catalogue import UNMEASURED
+from ..operators.work import (
+    Heads,
+    Work,
+    attention_decode,
+    attention_mixed,
+    attention_prefill,
+    latent_absorbed,
+    latent_prefill,
+    module,
+    streaming,
+)
 from ..ops import ceil
-from .instance import InstanceKind
-from .work import SCAN_CHUNK, Builder, Chunk, Load, local_kv_heads, tile_rows
+from .instance import InstanceKind, fit_of
+from .work import SCAN_CHUNK, Builder, Chunk, Load, local_kv_heads
 
+#: The kind of attention kernels over chunks and decodes together.
+MIXED = "attention_mixed"
 #: The projection that expands latents to keys and values.
 KV_B = "self_attn.kv_b_proj"
 
@@ -18,12 +34,7 @@ def chunk_loads(kind: InstanceKind, chunk: Chunk) -> list[Load]:
     """Attention and states of one chunk over its prefix and itself."""
     loads: list[Load] = []
     for mixer, count in kind.model.mixers:
-        if isinstance(mixer, LatentAttention):
-            loads += _latent_chunk(kind, mixer, count, chunk)
-        elif isinstance(mixer, Recurrent):
-            loads.append(_scan(kind, mixer, count, chunk))
-        else:
-            loads.append(_attention_chunk(kind, mixer, count, chunk))
+        loads += _chunk_of(kind, mixer, count, chunk)
     return loads
 
 
@@ -35,65 +46,117 @@ def decode_loads(kind: InstanceKind, batch: float, context: float) -> list[Load]
     """
     loads: list[Load] = []
     for mixer, count in kind.model.mixers:
-        if isinstance(mixer, LatentAttention):
-            loads += _latent_decode(kind, mixer, count, batch, context)
-        elif isinstance(mixer, Recurrent):
-            loads.append(_recurrence(kind, mixer, count, batch))
-        else:
-            loads.append(_attention_decode(kind, mixer, count, batch, context))
+        loads += _decode_of(kind, mixer, count, batch, context)
     return loads
 
 
-def _attention_chunk(kind: InstanceKind, mixer: Attention, count: int, chunk: Chunk) -> Load:
-    heads, kv_heads = mixer.heads // kind.tp, local_kv_heads(mixer, kind.tp)
-    pairs, prefix = _windowed(mixer, chunk)
-    width = (mixer.head_dim, mixer.value_dim)
-    flop = work.attention_flop(heads, *width, pairs)
+def mixing_loads(kind: InstanceKind, chunks: Sequence[Chunk], batch: float, context: float) -> list[Load]:
+    """Attention and states of a step of chunks and decodes.
+
+    Where both are there, attention runs once for them together if such kernels were measured; latents and states
+    run apart.
+    """
+    if not chunks:
+        return decode_loads(kind, batch, context) if batch else []
+    if not batch:
+        return [load for chunk in chunks for load in chunk_loads(kind, chunk)]
+    together = MIXED in kind.efficiency.operators
+    loads: list[Load] = []
+    for mixer, count in kind.model.mixers:
+        if together and isinstance(mixer, Attention):
+            loads.append(_mixed(kind, mixer, count, chunks, batch, context))
+        else:
+            loads += [load for chunk in chunks for load in _chunk_of(kind, mixer, count, chunk)]
+            loads += _decode_of(kind, mixer, count, batch, context)
+    return loads
+
+
+def _chunk_of(kind: InstanceKind, mixer: Mixer, count: int, chunk: Chunk) -> list[Load]:
+    if isinstance(mixer, LatentAttention):
+        return _latent_chunk(kind, mixer, count, chunk)
+    if isinstance(mixer, Recurrent):
+        return [_scan(kind, mixer, count, chunk)]
+    done = _chunk_work(kind, mixer, 1, chunk.tokens, chunk.prefix)
+    return [Load("prefill attention", "attention_prefill", count, done)]
+
+
+def _decode_of(kind: InstanceKind, mixer: Mixer, count: int, batch: float, context: float) -> list[Load]:
+    if isinstance(mixer, LatentAttention):
+        return _latent_decode(kind, mixer, count, batch, context)
+    if isinstance(mixer, Recurrent):
+        return [_recurrence(kind, mixer, count, batch)]
+    return [Load("decode attention", "attention_decode", count, _decode_work(kind, mixer, batch, context))]
+
+
+def _mixed(
+    kind: InstanceKind, mixer: Attention, count: int, chunks: Sequence[Chunk], batch: float, context: float
+) -> Load:
+    """One kernel call; several chunks are taken as equal, with the prefix that their mean token sees."""
+    tokens = sum(chunk.tokens for chunk in chunks)
+    prefix = sum(chunk.tokens * chunk.prefix for chunk in chunks) / tokens
+    prompts = _chunk_work(kind, mixer, len(chunks), tokens / len(chunks), prefix)
+    done = attention_mixed(prompts, _decode_work(kind, mixer, batch, context))
+    return Load("mixed attention", MIXED, count, done)
+
+
+def _heads(kind: InstanceKind, mixer: Attention) -> Heads:
     each = kind.activation_bytes_each, kind.kv_bytes_each
-    moved = work.prefill_attention_bytes(chunk.tokens, prefix, heads, kv_heads, *width, *each)
-    fill = _wave_fill(kind, "attention_prefill", heads, chunk.tokens)
-    return Load("prefill attention", "attention_prefill", count, flop, moved, fill)
+    kv_heads = local_kv_heads(mixer, kind.tp)
+    return Heads(mixer.heads // kind.tp, kv_heads, mixer.head_dim, mixer.value_dim, *each)
 
 
-def _windowed(mixer: Attention, chunk: Chunk) -> tuple[float, float]:
-    """Query-key pairs of a chunk and the cached tokens it reads, under the layer's window if it has one."""
+def _chunk_work(kind: InstanceKind, mixer: Attention, sequences: int, tokens: float, prefix: float) -> Work:
+    heads = _heads(kind, mixer)
     if mixer.window is None:
-        return work.causal_pairs(chunk.tokens, chunk.prefix), chunk.prefix
+        return attention_prefill(heads, sequences, tokens, prefix, cache_writes=1)
+    pairs, seen = _windowed(mixer, tokens, prefix)
+    return attention_prefill(heads, sequences, tokens, seen, cache_writes=1, pairs=pairs)
+
+
+def _decode_work(kind: InstanceKind, mixer: Attention, batch: float, context: float) -> Work:
+    return attention_decode(_heads(kind, mixer), batch, _decode_reads(mixer, batch, context))
+
+
+def _windowed(mixer: Attention, tokens: float, prefix: float) -> tuple[float, float]:
+    """Query-key pairs of a chunk and the cached tokens it reads, under the layer's window."""
+    assert mixer.window is not None
     if mixer.chunked:
-        pairs = work.own_chunk_pairs(chunk.tokens, chunk.prefix, mixer.window)
-        return pairs, chunk.prefix % mixer.window
-    pairs = work.windowed_pairs(chunk.tokens, chunk.prefix, mixer.window)
-    return pairs, min(chunk.prefix, mixer.window - 1)
+        return work.own_chunk_pairs(tokens, prefix, mixer.window), prefix % mixer.window
+    return work.windowed_pairs(tokens, prefix, mixer.window), min(prefix, mixer.window - 1)
 
 
 def _latent_chunk(kind: InstanceKind, mixer: LatentAttention, count: int, chunk: Chunk) -> list[Load]:
-    """Expanded attention of a chunk; the prefix's latents are gathered from the cache and expanded again.
+    """Attention of a chunk, and what its module does besides products.
 
-    Sparse attention (DSA) reads the chosen latents in the latent space instead, as its kernels do.
+    Keys and values are expanded: the prefix's latents are gathered from the cache and expanded again. Kernels that
+    attend in the latent space do so for chunks up to a length; sparse attention (DSA) always does.
     """
+    rest = Load("latent module", "mla_module", count, module(chunk.tokens))
     if mixer.top_k is not None:
-        return _sparse_chunk(kind, mixer, mixer.top_k, count, chunk)
-    loads: list[Load] = []
+        return [rest, *_sparse_chunk(kind, mixer, mixer.top_k, count, chunk)]
     act, heads = kind.activation_bytes_each, mixer.heads // kind.tp
+    fit = fit_of(kind, "mla_prefill")
+    pairs = work.causal_pairs(chunk.tokens, chunk.prefix)
+    if chunk.tokens <= fit.parameters.get("absorbed_tokens", 0):
+        read = cached_bytes_each(mixer, kind.kv_dtype)
+        context = chunk.prefix + chunk.tokens
+        done = latent_absorbed(heads, mixer.kv_rank, mixer.rope_dim, act, read, chunk.tokens, context, pairs)
+        return [rest, Load("prefill attention", "mla_prefill", count, done)]
+    loads = [rest]
     if chunk.prefix:
         latent = mixer.kv_rank + mixer.rope_dim
         read = cached_bytes_each(mixer, kind.kv_dtype)
-        moved = work.streaming_bytes(chunk.prefix, latent, 1, read + act)
-        loads.append(Load("latent gather", "elementwise", count, 0.0, moved))
+        loads.append(
+            Load("latent gather", "embedding", count, streaming(chunk.prefix, latent, 1, read + act))
+        )
         outputs = heads * (mixer.nope_dim + mixer.v_dim)
         for layer, runs in _layers_with(kind, mixer):
             build = Builder(kind, layer)
             build.gemm("kv_b prefix", runs, chunk.prefix, outputs, mixer.kv_rank, KV_B)
             loads += build.loads
-    pairs = work.causal_pairs(chunk.tokens, chunk.prefix)
-    moved = work.streaming_bytes(chunk.tokens, (heads + 1) * mixer.rope_dim, 2, act)
-    loads.append(Load("rope", "elementwise", count, 0.0, moved))
-    width = (mixer.nope_dim + mixer.rope_dim, mixer.v_dim)
-    flop = work.attention_flop(heads, *width, pairs)
-    moved = work.prefill_attention_bytes(chunk.tokens, chunk.prefix, heads, heads, *width, act, act)
-    fill = _wave_fill(kind, "mla_prefill", heads, chunk.tokens)
-    loads.append(Load("prefill attention", "mla_prefill", count, flop, moved, fill))
-    return loads
+    wide = Heads(heads, heads, mixer.nope_dim + mixer.rope_dim, mixer.v_dim, act, act)
+    done = latent_prefill(wide, chunk.tokens, chunk.prefix)
+    return [*loads, Load("prefill attention", "mla_prefill", count, done)]
 
 
 def _layers_with(kind: InstanceKind, mixer: LatentAttention) -> list[tuple[Layer, int]]:
@@ -111,13 +174,11 @@ def _sparse_chunk(
     kind: InstanceKind, mixer: LatentAttention, top_k: int, count: int, chunk: Chunk
 ) -> list[Load]:
     heads, act = mixer.heads // kind.tp, kind.activation_bytes_each
-    loads: list[Load] = []
     pairs = work.windowed_pairs(chunk.tokens, chunk.prefix, top_k)
-    flop = work.latent_absorbed_flop(heads, mixer.kv_rank, mixer.rope_dim, pairs)
     read = cached_bytes_each(mixer, kind.kv_dtype)
     cached = chunk.prefix + chunk.tokens
-    moved = work.latent_absorbed_bytes(cached, chunk.tokens, heads, mixer.kv_rank, mixer.rope_dim, act, read)
-    loads.append(Load("sparse attention", "mla_prefill", count, flop, moved))
+    done = latent_absorbed(heads, mixer.kv_rank, mixer.rope_dim, act, read, chunk.tokens, cached, pairs)
+    loads = [Load("sparse attention", UNMEASURED, count, done)]
     if mixer.indexer:
         every = work.causal_pairs(chunk.tokens, chunk.prefix)
         loads.append(_indexer(mixer, count, every, cached))
@@ -125,43 +186,33 @@ def _sparse_chunk(
 
 
 def _indexer(mixer: LatentAttention, count: int, pairs: float, cached: float) -> Load:
-    """Scores of every cached key by every indexer head; whole on each GPU. No fit exists: that of attention."""
+    """Scores of every cached key by every indexer head; whole on each GPU."""
     assert mixer.indexer is not None
     flop = work.attention_flop(mixer.indexer.heads, mixer.indexer.dim, 0, pairs)
     moved = float(cached * kv.kv_bytes_indexer(mixer.indexer.dim))
-    return Load("indexer scores", "attention_prefill", count, flop, moved)
+    return Load("indexer scores", UNMEASURED, count, Work(flop, moved, {}))
 
 
 def _scan(kind: InstanceKind, mixer: Recurrent, count: int, chunk: Chunk) -> Load:
-    """State update of a chunk; no fit of such kernels exists, so that of prefill attention stands for it."""
+    """State update of a chunk."""
     heads = mixer.heads / kind.tp
     tokens = min(SCAN_CHUNK, chunk.tokens) if mixer.chunked_scan else 0
     shape = (chunk.tokens, heads, mixer.key_dim, mixer.value_dim, mixer.state_macs, tokens)
     states = ceil(chunk.tokens / SCAN_CHUNK)
     moved = work.state_traffic_bytes(states, _state_bytes(kind, mixer))
     moved += work.streaming_bytes(chunk.tokens, heads * mixer.value_dim, 2, kind.activation_bytes_each)
-    return Load("state scan", "attention_prefill", count, work.scan_flop(*shape), moved)
+    return Load("state scan", UNMEASURED, count, Work(work.scan_flop(*shape), moved, {}))
 
 
 def _recurrence(kind: InstanceKind, mixer: Recurrent, count: int, batch: float) -> Load:
-    """State update of a token a sequence; no fit of such kernels exists, so that of decode attention stands."""
+    """State update of a token a sequence."""
     shape = (batch, mixer.heads / kind.tp, mixer.key_dim, mixer.value_dim, mixer.state_macs, 0)
     moved = work.state_traffic_bytes(batch, _state_bytes(kind, mixer))
-    return Load("state update", "attention_decode", count, work.scan_flop(*shape), moved, 1.0, batch, 1.0)
+    return Load("state update", UNMEASURED, count, Work(work.scan_flop(*shape), moved, {}))
 
 
 def _state_bytes(kind: InstanceKind, mixer: Mixer) -> float:
     return state_bytes_per_gpu(mixer, state_dtype_bytes(kind.model), kind.tp)
-
-
-def _attention_decode(kind: InstanceKind, mixer: Attention, count: int, batch: float, context: float) -> Load:
-    heads, kv_heads = mixer.heads // kind.tp, local_kv_heads(mixer, kind.tp)
-    read = _decode_reads(mixer, batch, context)
-    flop = work.attention_flop(heads, mixer.head_dim, mixer.value_dim, read)
-    width = (mixer.head_dim + mixer.value_dim) / 2
-    each = kind.activation_bytes_each, kind.kv_bytes_each
-    moved = work.decode_attention_bytes(read, batch, heads, kv_heads, width, *each)
-    return Load("decode attention", "attention_decode", count, flop, moved, 1.0, batch, kv_heads)
 
 
 def _decode_reads(mixer: Attention, batch: float, context: float) -> float:
@@ -178,18 +229,12 @@ def _latent_decode(
 ) -> list[Load]:
     heads, act = mixer.heads // kind.tp, kind.activation_bytes_each
     read = context if mixer.top_k is None else min(context, batch * mixer.top_k)
-    flop = work.latent_absorbed_flop(heads, mixer.kv_rank, mixer.rope_dim, read)
     each = cached_bytes_each(mixer, kind.kv_dtype)
-    moved = work.latent_absorbed_bytes(read, batch, heads, mixer.kv_rank, mixer.rope_dim, act, each)
-    loads = [Load("decode attention", "mla_decode", count, flop, moved, 1.0, batch)]
+    done = latent_absorbed(heads, mixer.kv_rank, mixer.rope_dim, act, each, batch, read, read)
+    loads = [
+        Load("latent module", "mla_module_decode", count, module(batch)),
+        Load("decode attention", "mla_decode", count, done),
+    ]
     if mixer.indexer:
         loads.append(_indexer(mixer, count, context, context))
     return loads
-
-
-def _wave_fill(kind: InstanceKind, operator: str, heads: int, tokens: float) -> float:
-    """Whole waves of attention tiles over the SMs, where the operator's fit was made with them."""
-    rows = tile_rows(kind, operator)
-    if rows is None:
-        return 1.0
-    return float(chunking.sm_fill(heads * ceil(tokens / rows), kind.gpu.sm_count))

@@ -1,62 +1,49 @@
-"""Time of an operator: its load in the form of the book that the fit of its kind names."""
+"""Time of an operator: its work in the form of the book that the fit of its kind names."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
-from ..errors import InputError
 from ..formula import Formula
-from ..formulas import operators as forms
+from ..formulas import operators as streams
 from ..formulas import roofline
-from ..inputs.efficiency import OperatorFit
-from .instance import InstanceKind
+from ..operators.catalogue import COLLECTIVES, FORMS, KINDS, STREAMS
+from ..operators.evaluate import Fitted, arguments
+from .instance import InstanceKind, fit_of
 from .work import Load
 
-#: Operator kinds that run at the peak of the weights' dtype; all others run at that of the activations'.
-EIGHT_BIT = ("gemm_fp8", "moe_fp8")
-
-#: The formula of each form that an efficiency file may name.
-FORMULAS: dict[str, Formula] = {
-    "tile_roofline": forms.tile_roofline_time,
-    "additive": forms.additive_time,
-    "streaming": forms.streaming_time,
-    "decode_attention": forms.decode_attention_time,
-    "latent_decode": forms.latent_decode_time,
-    "all_reduce": forms.all_reduce_time,
-}
-
-
-def fit_of(kind: InstanceKind, operator: str) -> OperatorFit:
-    """Return the fit of an operator kind. Raises InputError when the efficiency file has none."""
-    try:
-        return kind.efficiency.operators[operator]
-    except KeyError:
-        known = ", ".join(sorted(kind.efficiency.operators))
-        why = f", which {kind.weight_dtype} weights need: pass --dtype bf16" if operator in EIGHT_BIT else ""
-        raise InputError(
-            f"the efficiency file of {kind.efficiency.gpu} has no fit for {operator!r}{why} (it has: {known})"
-        ) from None
+#: Quantities of a GPU that forms ask for, by their key in its file.
+_OF_GPU = {"sm_count": "sm_count", "l2_bytes": "l2_cache", "link_bytes_per_s": "nvlink_bandwidth"}
 
 
 def peak(kind: InstanceKind, operator: str) -> float:
     """Return the peak rate at which an operator kind runs, flop/s."""
-    return kind.product_peak if operator in EIGHT_BIT else kind.activation_peak
+    eight_bit = operator in KINDS and KINDS[operator].eight_bit
+    return kind.product_peak if eight_bit else kind.activation_peak
 
 
 @lru_cache(maxsize=1024)
-def _prepared(kind: InstanceKind, operator: str) -> tuple[Formula, list[float], list[tuple[int, str]]]:
+def _prepared(kind: InstanceKind, operator: str) -> tuple[Formula, list[Any], list[tuple[int, str]]]:
     """Return the formula of an operator kind, its arguments, and which of them each load fills in."""
-    fit = fit_of(kind, operator)
-    formula = FORMULAS[fit.form]
-    arguments, from_load = [0.0] * len(formula.parameters), []
-    for position, name in enumerate(formula.parameters):
-        if name in Load._fields:
-            from_load.append((position, name))
-        elif name in fit.parameters:
-            arguments[position] = fit.parameters[name]
+
+    def fitted(other: str) -> Fitted:
+        found = fit_of(kind, other)
+        return found.form, found.parameters
+
+    form, parameters = fitted(operator)
+    known = arguments(form, parameters, fitted)
+    formula = FORMS[form].formula
+    given: list[Any] = [0.0] * sum(name not in formula.constants for name in formula.parameters)
+    from_load = []
+    for place, name in enumerate(formula.parameters[: len(given)]):
+        if name in known:
+            given[place] = known[name]
+        elif name in ("peak_flop_per_s", "memory_bytes_per_s", "tp", *_OF_GPU):
+            given[place] = _of_hardware(kind, operator, name)
         else:
-            arguments[position] = _of_hardware(kind, operator, name)
-    return formula, arguments, from_load
+            from_load.append((place, name))
+    return formula, given, from_load
 
 
 def _of_hardware(kind: InstanceKind, operator: str, name: str) -> float:
@@ -64,20 +51,36 @@ def _of_hardware(kind: InstanceKind, operator: str, name: str) -> float:
         return peak(kind, operator)
     if name == "memory_bytes_per_s":
         return kind.memory_peak
-    return {"tp": float(kind.tp), "link_bytes_per_s": kind.gpu.get("nvlink_bandwidth")}[name]
+    return float(kind.tp) if name == "tp" else kind.gpu.get(_OF_GPU[name])
 
 
 def load_time(kind: InstanceKind, load: Load) -> float:
     """Return the time of one run of an operator, in seconds."""
     formula, prepared, from_load = _prepared(kind, load.kind)
-    arguments = prepared.copy()
-    for position, name in from_load:
-        arguments[position] = getattr(load, name)
-    return float(formula(*arguments))
+    given, work = prepared.copy(), load.work
+    for place, name in from_load:
+        if name == "flop":
+            given[place] = work.flop
+        elif name == "bytes_moved":
+            given[place] = work.bytes_moved
+        else:
+            given[place] = work.shape[name]
+    return float(formula.function(*given))
+
+
+def hbm_bytes(kind: InstanceKind, load: Load) -> float:
+    """Return the fewest bytes that one run moves through HBM.
+
+    What an element-wise operator finds in L2, where the one before it left it, does not.
+    """
+    if load.kind in STREAMS:
+        return float(streams.uncached_bytes(load.bytes_moved, kind.gpu.get("l2_cache")))
+    return load.bytes_moved
 
 
 def load_bound(kind: InstanceKind, load: Load) -> float:
     """Return the least time of one run of an operator on its own: its roofline, or its bytes on the link."""
-    if load.kind == "all_reduce":
-        return float(forms.all_reduce_bound(load.bytes_moved, kind.tp, kind.gpu.get("nvlink_bandwidth")))
-    return float(roofline.roofline_time(load.flop, load.bytes_moved, peak(kind, load.kind), kind.memory_peak))
+    if load.kind in COLLECTIVES:
+        return float(streams.all_reduce_bound(load.bytes_moved, kind.tp, kind.gpu.get("nvlink_bandwidth")))
+    moved = hbm_bytes(kind, load)
+    return float(roofline.roofline_time(load.flop, moved, peak(kind, load.kind), kind.memory_peak))

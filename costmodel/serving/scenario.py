@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..families import read_model
-from ..inputs.efficiency import Efficiency, stand_in
+from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import load_gpu
 from ..inputs.link import load_connector, load_link
 from ..inputs.model import Model
@@ -71,6 +71,7 @@ class Scenario:
 
     def _kind(self, model: Model, hardware: str | None, tp: int | None) -> InstanceKind:
         gpu = load_gpu(self.hardware if hardware is None else hardware)
-        fits = None if self.efficiency is None else stand_in(self.efficiency, gpu)
         layout = Parallelism(tp=self._tp(tp))
-        return make_instance(model, gpu, layout, dtype=self.dtype, kv_dtype=self.kv_dtype, efficiency=fits)
+        return make_instance(
+            model, gpu, layout, dtype=self.dtype, kv_dtype=self.kv_dtype, efficiency=self.efficiency
+        )

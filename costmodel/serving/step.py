@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..formulas import roofline
+from ..operators.catalogue import COLLECTIVES, UNMEASURED
 from .bound import Bound, step_bound
-from .instance import InstanceKind
-from .mixing import chunk_loads, decode_loads
-from .operators import fit_of, load_bound, load_time, peak
+from .instance import InstanceKind, fit_of
+from .mixing import chunk_loads, decode_loads, mixing_loads
+from .operators import hbm_bytes, load_bound, load_time, peak
 from .work import Chunk, Load, head_loads, token_loads
 
 Factors = dict[str, float]
@@ -18,7 +19,9 @@ ByKind = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator of a step, all its runs together. Times in seconds, on one GPU."""
+    """One operator of a step, all its runs together. Times in seconds, on one GPU; ``bytes``: through HBM, or of the
+    messages of a collective.
+    """
 
     name: str
     kind: str
@@ -51,26 +54,31 @@ class Step:
 
 
 def _operator(kind: InstanceKind, load: Load) -> Operator:
-    intensity = load.flop / load.bytes_moved
-    ridge = roofline.ridge_point(peak(kind, load.kind), kind.memory_peak)
+    moved = hbm_bytes(kind, load)
+    intensity = load.flop / moved if moved else 0.0
     bound, time = load_bound(kind, load), load_time(kind, load)
-    if load.kind == "all_reduce":
-        limit = "link"
-    else:
-        limit = "compute" if intensity > ridge else "memory"
-    if fit_of(kind, load.kind).parameters["latency"] > time / 2:
-        limit = "latency"
+    limit = _limit(kind, load, intensity, time)
     return Operator(
         load.name,
         load.kind,
         load.runs,
         load.flop * load.runs,
-        load.bytes_moved * load.runs,
+        moved * load.runs,
         intensity,
         limit,
         time * load.runs,
         bound * load.runs,
     )
+
+
+def _limit(kind: InstanceKind, load: Load, intensity: float, time: float) -> str:
+    """What holds an operator up: its launch, the link, arithmetic or bytes."""
+    if load.kind != UNMEASURED and fit_of(kind, load.kind).parameters.get("latency", 0.0) > time / 2:
+        return "latency"
+    if load.kind in COLLECTIVES:
+        return "link"
+    ridge = roofline.ridge_point(peak(kind, load.kind), kind.memory_peak)
+    return "compute" if intensity > ridge else "memory"
 
 
 class StepTimes:
@@ -151,6 +159,12 @@ class StepTimes:
             return 0.0 if batch <= 0 else batch * self._attention(decode_loads(self.kind, 1, context / batch))
         return self._attention(decode_loads(self.kind, batch, context))
 
+    def riding_smooth(self, chunk: Chunk, batch: float, context: float) -> float:
+        """What a mean batch of decodes adds to the attention of a chunk; below one decode, that share of one."""
+        if batch < 1:
+            return 0.0 if batch <= 0 else batch * self.riding_smooth(chunk, 1, context / batch)
+        return self._attention(mixing_loads(self.kind, (chunk,), batch, context)) - self.chunk_time(chunk)
+
     def decode_smooth(self, batch: float, context: float) -> float:
         """``decode`` for a mean batch."""
         return self.token_smooth(batch, batch) + self.decode_attention_smooth(batch, context)
@@ -167,18 +181,18 @@ class StepTimes:
         """Time of a step of chunks, ``last`` of which end their prompt, and ``batch`` decodes."""
         tokens = batch + sum(chunk.tokens for chunk in chunks)
         time = self.token_time(tokens, batch + last)
-        for chunk in chunks:
-            time += self.chunk_time(chunk)
-        if batch:
-            time += self._attention(decode_loads(self.kind, batch, context))
-        return time
+        if not batch:
+            return time + sum(self.chunk_time(chunk) for chunk in chunks)
+        return time + self._attention(mixing_loads(self.kind, chunks, batch, context))
 
     def token_bytes(self, tokens: int, logits: int) -> float:
         """HBM bytes of everything but attention for a step of ``tokens`` with ``logits`` sampled rows."""
         key = (tokens, logits)
         found = self._bytes.get(key)
         if found is None:
-            found = sum(load.runs * load.bytes_moved for load in token_loads(self.kind, tokens, logits))
+            found = sum(
+                load.runs * hbm_bytes(self.kind, load) for load in token_loads(self.kind, tokens, logits)
+            )
             self._bytes[key] = found
         return found
 
@@ -201,11 +215,7 @@ def step_loads(
 ) -> list[Load]:
     """Return every load of a step of chunks (``last`` of which end their prompt) and decodes."""
     loads = token_loads(kind, batch + sum(c.tokens for c in chunks), batch + last)
-    for chunk in chunks:
-        loads += chunk_loads(kind, chunk)
-    if batch:
-        loads += decode_loads(kind, batch, context)
-    return loads
+    return loads + mixing_loads(kind, chunks, batch, context)
 
 
 def analyse_step(
@@ -229,12 +239,12 @@ def analyse_step(
     ending = len(chunks) if last is None else last
     operators = tuple(_operator(kind, load) for load in step_loads(kind, chunks, ending, batch, context))
     time = sum(op.time_s for op in operators)
-    moved = sum(op.bytes for op in operators if op.kind != "all_reduce")
+    moved = sum(op.bytes for op in operators if op.kind not in COLLECTIVES)
     bound: Bound = step_bound(kind, chunks, ending, batch, context)
     by_kind: dict[str, float] = {}
     for op in operators:
         by_kind[op.kind] = by_kind.get(op.kind, 0.0) + op.time_s
-    spread = sum((t * fit_of(kind, name).held_out_mape) ** 2 for name, t in by_kind.items()) ** 0.5
+    spread = sum((t * fit_of(kind, name).error) ** 2 for name, t in by_kind.items()) ** 0.5
     return Step(
         time_s=time,
         low_s=max(time - spread, bound.time_s),

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..formulas import chunking, moe, work
+from ..formulas import work
 from ..inputs.formats import WeightFormat
 from ..inputs.model import Attention, Block, Dense, Experts, LatentAttention, Layer, Recurrent
 from ..inputs.tensor import Tensor
 from ..inputs.weights import recurrent_products
+from ..operators import work as operators
+from ..operators.work import Work
 from .instance import InstanceKind
 
 
@@ -30,13 +32,21 @@ class Load(NamedTuple):
     name: str
     kind: str
     runs: float
-    flop: float
-    bytes_moved: float
-    fill: float = 1.0
-    batch: float = 0.0
-    kv_heads: float = 0.0
+    work: Work
+
+    @property
+    def flop(self) -> float:
+        """FLOPs of one run."""
+        return float(self.work.flop)
+
+    @property
+    def bytes_moved(self) -> float:
+        """Fewest bytes of one run."""
+        return float(self.work.bytes_moved)
 
 
+#: Largest message that vLLM's own all-reduce takes; above it engines use NCCL's.
+CUSTOM_BYTES = 8 * 2**20
 #: Tokens that the prefill kernels of recurrent layers take together (flash-linear-attention, Mamba-2).
 SCAN_CHUNK = 64
 
@@ -44,12 +54,6 @@ SCAN_CHUNK = 64
 def local_kv_heads(mixer: Attention, tp: int) -> int:
     """KV heads on one GPU: replicated once TP exceeds their number."""
     return max(1, mixer.kv_heads // tp)
-
-
-def tile_rows(kind: InstanceKind, operator: str) -> float | None:
-    """Rows of a tile, where the operator's fit was made with whole tiles."""
-    fit = kind.efficiency.operators.get(operator)
-    return fit.parameters.get("tile_rows") if fit else None
 
 
 class Builder:
@@ -84,36 +88,38 @@ class Builder:
     ) -> None:
         """Add a matrix product of (m, n, k) with weights of so many bytes each, run in 8 bits or not."""
         each, narrow = stored
-        operator = "gemm_fp8" if narrow else "gemm"
-        moved = work.gemm_bytes(*shape, each, self.kind.activation_bytes_each)
-        tile = tile_rows(self.kind, operator)
-        fill = chunking.tile_fill(shape[0], tile) if tile else 1.0
-        self.loads.append(Load(name, operator, runs, work.gemm_flop(*shape), moved, fill))
+        done = operators.gemm(*shape, each, self.kind.activation_bytes_each)
+        self.loads.append(Load(name, "gemm_fp8" if narrow else "gemm", runs, done))
 
     def wide_gemm(self, name: str, runs: float, m: float, n: float, k: float) -> None:
         """Add a matrix product of m tokens with weights that no checkpoint quantises."""
         self.product(name, runs, (m, n, k), self.width_of(None))
 
-    def stream(self, name: str, runs: float, tokens: float, width: float, tensors: float) -> None:
+    def stream(
+        self, name: str, operator: str, runs: float, tokens: float, width: float, tensors: float
+    ) -> None:
         """Add an element-wise operator that reads or writes ``tensors`` tensors of ``width``."""
-        moved = work.streaming_bytes(tokens, width, tensors, self.kind.activation_bytes_each)
-        self.loads.append(Load(name, "elementwise", runs, 0.0, moved))
+        done = operators.streaming(tokens, width, tensors, self.kind.activation_bytes_each)
+        self.loads.append(Load(name, operator, runs, done))
 
     def all_reduce(self, runs: float, tokens: float) -> None:
-        """Add the all-reduce that follows a row-parallel product."""
-        if self.kind.tp > 1:
-            moved = work.streaming_bytes(tokens, self.kind.model.hidden, 1, self.kind.activation_bytes_each)
-            self.loads.append(Load("all-reduce", "all_reduce", runs, 0.0, moved))
+        """Add the all-reduce that follows a row-parallel product: vLLM's own up to 8 MiB, above it NCCL's."""
+        tp = self.kind.tp
+        if tp > 1:
+            size = work.streaming_bytes(tokens, self.kind.model.hidden, 1, self.kind.activation_bytes_each)
+            operator = "custom_all_reduce" if size <= CUSTOM_BYTES else "all_reduce"
+            done = operators.collective(size, 2 * (tp - 1) / tp)
+            self.loads.append(Load("all-reduce", operator, runs, done))
 
 
 def token_loads(kind: InstanceKind, tokens: float, logits: float) -> list[Load]:
     """Operators that see every token of the step once, and the head for the ``logits`` rows that need it."""
     ends = Builder(kind)
-    ends.stream("embedding", 1, tokens, kind.model.hidden, 2)
+    ends.stream("embedding", "embedding", 1, tokens, kind.model.hidden, 2)
     loads = ends.loads
     for layer in kind.model.layers:
         build = Builder(kind, layer)
-        build.stream("norm", layer.count * len(layer.blocks), tokens, kind.model.hidden, 4)
+        build.stream("norm", "norm", layer.count * len(layer.blocks), tokens, kind.model.hidden, 4)
         for block in layer.blocks:
             _block(build, block, layer.count, tokens)
             build.all_reduce(layer.count, tokens)
@@ -149,9 +155,9 @@ def _projections(build: Builder, mixer: Attention, count: int, tokens: float) ->
     key_value = kv_heads * (mixer.head_dim + (0 if mixer.value_from_key else mixer.value_dim))
     outputs = query * (2 if mixer.output_gate else 1) + (key_value if mixer.own_kv else 0)
     build.gemm("qkv", count, tokens, outputs, hidden, "self_attn.q_proj")
-    build.stream("rope", count, tokens, query + (kv_heads * mixer.head_dim if mixer.own_kv else 0), 2)
+    build.stream("rope", "rope", count, tokens, query + (kv_heads * mixer.head_dim if mixer.own_kv else 0), 2)
     if mixer.output_gate:
-        build.stream("output gate", count, tokens, query, 3)
+        build.stream("output gate", "activation", count, tokens, query, 3)
     build.gemm("attn_out", count, tokens, hidden, heads * mixer.value_dim, "self_attn.o_proj")
 
 
@@ -186,14 +192,14 @@ def _recurrent(build: Builder, mixer: Recurrent, count: int, tokens: float) -> N
         rows = sum(tensor.rows for tensor in parts)
         build.gemm(name.rsplit(".", 1)[-1], count, tokens, rows, parts[0].cols, parts[0].module)
     if mixer.conv_channels:
-        build.stream("convolution", count, tokens, mixer.conv_channels / build.kind.tp, 2)
-    build.stream("gated norm", count, tokens, mixer.heads * mixer.value_dim / build.kind.tp, 3)
+        build.stream("convolution", "activation", count, tokens, mixer.conv_channels / build.kind.tp, 2)
+    build.stream("gated norm", "norm", count, tokens, mixer.heads * mixer.value_dim / build.kind.tp, 3)
 
 
 def _dense(build: Builder, ffn: Dense, count: int, tokens: float, name: str) -> None:
     hidden, width = build.kind.model.hidden, ffn.width / build.kind.tp
     build.gemm(f"{name}_up", count, tokens, (ffn.matrices - 1) * width, hidden, f"{ffn.module}.up_proj")
-    build.stream(f"{name}_act", count, tokens, width, ffn.matrices)
+    build.stream(f"{name}_act", "activation", count, tokens, width, ffn.matrices)
     build.gemm(f"{name}_down", count, tokens, hidden, width, f"{ffn.module}.down_proj")
 
 
@@ -209,17 +215,10 @@ def _experts(build: Builder, ffn: Experts, count: int, tokens: float) -> None:
         build.gemm("experts_in", count, tokens, inner, hidden, f"{ffn.module}.fc1_latent_proj")
         build.gemm("experts_out", count, tokens, hidden, inner, f"{ffn.module}.fc2_latent_proj")
     each, narrow = build.stored(f"{ffn.module}.experts.up_proj")
-    operator = "moe_fp8" if narrow else "moe"
-    distinct = moe.distinct_experts(ffn.experts, ffn.top_k, tokens)
-    weights = moe.expert_weight_bytes(distinct, inner, width, ffn.matrices, each)
-    traffic = moe.expert_activation_bytes(tokens, ffn.top_k, inner, width, kind.activation_bytes_each)
-    flop = moe.experts_flop(tokens, ffn.top_k, inner, width, ffn.matrices)
-    fill, tile = 1.0, tile_rows(kind, operator)
-    if tile:
-        # Rounded, so that an expectation a rounding error below a whole number starts no further tile.
-        rows = moe.padded_rows(tokens, ffn.top_k, round(distinct, 9), tile)
-        fill = rows / (tokens * ffn.top_k)
-    build.loads.append(Load("experts", operator, count, flop, weights + traffic, fill))
+    done = operators.experts(
+        tokens, ffn.top_k, ffn.experts, inner, width, ffn.matrices, each, kind.activation_bytes_each
+    )
+    build.loads.append(Load("experts", "moe_fp8" if narrow else "moe", count, done))
     if ffn.shared_width:
         shared = Dense(ffn.shared_width, ffn.matrices, module=f"{ffn.module}.shared_experts")
         _dense(build, shared, count, tokens, "shared")

@@ -1,0 +1,1 @@
+"""Tables of measured operators: reading them, predicting them, fitting parameters to them."""

@@ -1,0 +1,136 @@
+"""Measured runs against predictions: which fits predict them, their errors, and which rows a fit has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError
+from ..inputs.efficiency import Efficiency, OperatorFit, efficiency_for, files_of, load_efficiency, packaged
+from ..inputs.hardware import Gpu
+from .errors import ErrorRow, by_regime, summary
+from .points import Points
+from .predict import predicted
+from .split import in_fit
+from .table import Array, Mask
+
+FITTED, HELD_OUT = "fitted", "held_out"
+#: A prediction counts as below its bound where it is so by more than rounding.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Runs with their prediction: seconds, errors as fractions, which of them the fit has seen, whose fit it is."""
+
+    points: Points
+    predicted_s: Array
+    errors: Array
+    seen: Mask
+    fit: OperatorFit
+    origin: str
+
+
+def same_stack(one: str, other: str) -> bool:
+    """Say whether two stacks are one: vllm-0.24 and vllm-0.24.0 are."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(stack: str) -> str:
+    found = stack.strip().lower()
+    while found.endswith(".0"):
+        found = found.removesuffix(".0")
+    return found
+
+
+class FitsFor:
+    """The fits that predict measurements of a GPU and stack: the user's, then packaged ones, nearest first."""
+
+    def __init__(self, own: Sequence[str | Path | Efficiency] = ()) -> None:
+        self.own = [e if isinstance(e, Efficiency) else load_efficiency(e) for e in own]
+
+    def of(self, gpu: Gpu, stack: str) -> Efficiency:
+        """Return a complete set of fits: the same stack first, then the same engine, the GPU's others, lenders'.
+
+        Raises InputError where nothing was measured on the GPU or one near it.
+        """
+        engine = _plain(stack).partition("-")[0]
+
+        def distance(efficiency: Efficiency) -> int:
+            if same_stack(efficiency.stack, stack):
+                return 0
+            return 1 if _plain(efficiency.stack).partition("-")[0] == engine else 2
+
+        mine = [e for e in self.own if e.gpu == gpu.name]
+        mine = sorted((*mine, *(packaged(name) for name in files_of(gpu.name))), key=distance)
+        fits: dict[str, OperatorFit] = {}
+        for efficiency in mine:
+            for kind, fit in efficiency.operators.items():
+                fits.setdefault(kind, replace(fit, stack=fit.stack or efficiency.stack))
+        others = [e for e in self.own if e.gpu != gpu.name]
+        try:
+            rest = efficiency_for(gpu, others[0] if others and not mine else None)
+        except InputError:
+            if not mine:
+                raise
+            rest = mine[0]
+        return Efficiency(gpu.name, stack, "", {**rest.operators, **fits})
+
+
+def compare(points: Points, efficiency: Efficiency) -> Compared:
+    """Return runs with their predictions. Raises InputError where no fit of the operator is known."""
+    needed = (points.operator, *(other.operator for other in points.beside))
+    missing = [name for name in needed if name not in efficiency.operators]
+    if missing:
+        raise InputError(f"no fit of {missing[0]} for {points.gpu.name}, {points.stack}")
+    fit = efficiency.operators[points.operator]
+    found = predicted(points, efficiency.operators)
+    own = fit.borrowed is None and same_stack(fit.stack or efficiency.stack, points.stack)
+    seen = in_fit(points, fit.fitted_on) if own else np.zeros(len(points), dtype=bool)
+    origin = f"{fit.borrowed or points.gpu.name}, {fit.stack or efficiency.stack}"
+    return Compared(points, found, found / points.seconds - 1, seen, fit, origin)
+
+
+def rows_of(compared: Sequence[Compared]) -> Iterable[ErrorRow]:
+    """Return the errors of runs of one kind, GPU and stack together: by split, then by regime."""
+    first = compared[0].points
+    errors = np.concatenate([part.errors for part in compared])
+    seen = np.concatenate([part.seen for part in compared])
+    times = np.concatenate([part.predicted_s for part in compared])
+    bounds = np.concatenate([part.points.bound_s for part in compared])
+    names = dict.fromkeys(name for part in compared for name in part.points.regimes)
+    none = {id(part): np.zeros(len(part.points), dtype=bool) for part in compared}
+    regimes = {
+        name: np.concatenate([part.points.regimes.get(name, none[id(part)]) for part in compared])
+        for name in names
+    }
+    every = np.ones(len(errors), dtype=bool)
+    below = times < bounds * (1 - ROUNDING)
+    origins = "; ".join(dict.fromkeys(part.origin for part in compared))
+    for split, chosen in ((FITTED, seen), (HELD_OUT, ~seen)):
+        for regime, found in by_regime(errors, chosen, regimes):
+            members = chosen & regimes.get(regime, every)
+            yield ErrorRow(
+                kind=first.kind,
+                gpu=first.gpu.name,
+                stack=first.stack,
+                split=split,
+                regime=regime,
+                n=len(found),
+                measured_rows=len(found),
+                below_bound=int(np.sum(below & members)),
+                fit=origins,
+                **summary(found),
+            )
+
+
+def grouped(compared: Iterable[Compared]) -> list[list[Compared]]:
+    """Return runs of one kind, GPU and stack together, in order."""
+    found: dict[tuple[str, str, str], list[Compared]] = {}
+    for part in compared:
+        key = part.points.kind, part.points.gpu.name, part.points.stack
+        found.setdefault(key, []).append(part)
+    return [found[key] for key in sorted(found)]

@@ -1,0 +1,54 @@
+"""Tables of dense matrix products: m, n, k, gemm_dtype and a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..inputs.hardware import Gpu
+from ..operators.work import gemm
+from .points import BYTES, DTYPES, Given, Points, Read, bands, by_gpu_and_stack, labels
+from .table import Table
+
+COLUMNS = ("m", "n", "k")
+SPLIT = "every second (n, k) shape held out"
+EDGES = (16, 128, 1024)
+
+
+def read(table: Table, given: Given) -> Read:
+    """Return the products of a table by GPU, stack and dtype. An 8-bit one includes quantising its input."""
+    found = Read()
+
+    def make(rows: Table, gpu: Gpu, stack: str) -> None:
+        for (word,), keep in rows.groups(rows.texts("gemm_dtype", "dtype", default="bfloat16")):
+            dtype = DTYPES.get(word.lower())
+            if dtype is None or f"peak_{dtype}" not in gpu.values:
+                why = "is not modelled" if dtype is None else f"has no peak on {gpu.name}"
+                found.skip(rows, int(keep.sum()), f"gemm_dtype {word!r} {why}")
+            else:
+                found.points.append(_points(rows.where_true(keep), gpu, stack, dtype))
+
+    by_gpu_and_stack(table, given, found, make)
+    return found
+
+
+def _points(rows: Table, gpu: Gpu, stack: str, dtype: str) -> Points:
+    m, n, k = (rows.counts(name) for name in COLUMNS)
+    narrow = BYTES[dtype] == 1
+    # What is read and written at least once: weights, the wide input, the result.
+    least = k * n * BYTES[dtype] + 2 * m * (k + n)
+    bound = np.maximum(2 * m * n * k / gpu.peak_flop_per_s(dtype), least / gpu.memory_bytes_per_s)
+    return Points(
+        kind="gemm",
+        operator="gemm_fp8" if narrow else "gemm",
+        gpu=gpu,
+        stack=stack,
+        where=rows.where,
+        work=gemm(m, n, k, BYTES[dtype], 2.0),
+        seconds=rows.seconds(),
+        keys=labels(n, k),
+        bound_s=bound,
+        lines=rows.lines,
+        dtype=dtype,
+        regimes={("fp8" if narrow else "bf16"): np.ones(len(rows), dtype=bool), **bands(m, "m", EDGES)},
+        split=SPLIT,
+    )

@@ -1,0 +1,183 @@
+"""Tables of MLA: the attention of prompts alone, or the whole module with its projections."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..inputs.hardware import Gpu
+from ..operators.work import Heads, Work, gemm, latent_absorbed, latent_prefill, module
+from .points import BYTES, DTYPES, Beside, Given, Points, Read, bands, by_gpu_and_stack, labels
+from .table import Array, Mask, Table
+
+SPLIT = "every second number of heads held out"
+#: Widths of DeepSeek-V2 and V3: hidden, ranks of queries and latents, parts of a head without and with rope, values.
+HIDDEN, Q_RANK, KV_RANK, NOPE, ROPE, V = 7168, 1536, 512, 128, 64, 128
+#: Kernels of vLLM that attend in the latent space, also for short prompts.
+ABSORBED = ("flash_attn_mla", "flashmla", "triton_mla", "cutlass_mla")
+WIDE = 2.0
+_PHASES = {"context": "prefill", "prefill": "prefill", "generation": "decode", "decode": "decode"}
+
+
+def read(table: Table, given: Given) -> Read:
+    """Return prompts and decodes by GPU, stack and dtypes."""
+    found = Read()
+
+    def make(rows: Table, gpu: Gpu, stack: str) -> None:
+        if "phase" not in rows:
+            found.points.append(_alone(rows, gpu, stack))
+            return
+        products = rows.texts("gemm_type", default="bfloat16")
+        for (phase, kv, word), keep in rows.groups(
+            rows.texts("phase"), rows.texts("kv_cache_dtype", default="bfloat16"), products
+        ):
+            count = int(keep.sum())
+            if phase not in _PHASES or DTYPES.get(kv) is None or DTYPES.get(word) is None:
+                found.skip(rows, count, f"phase {phase!r}, cache {kv!r}, products {word!r} are not modelled")
+            elif DTYPES[kv] == "fp8":
+                found.skip(rows, count, "an fp8 cache runs other kernels, which were not fitted")
+            else:
+                decode = _PHASES[phase] == "decode"
+                found.points.append(_module(rows.where_true(keep), gpu, stack, DTYPES[word], decode))
+
+    by_gpu_and_stack(table, given, found, make)
+    return found
+
+
+def _alone(rows: Table, gpu: Gpu, stack: str) -> Points:
+    heads, batch, isl = rows.counts("num_heads"), rows.counts("batch_size"), rows.counts("isl")
+    prefix = rows.numbers("step") if "step" in rows else np.zeros(len(rows))
+    done = latent_prefill(Heads(heads, heads, NOPE + ROPE, V, WIDE, WIDE), isl, prefix, sequences=batch)
+    pairs = batch * isl * (prefix + (isl + 1) / 2)
+    least = WIDE * batch * heads * (NOPE + ROPE + V) * (2 * isl + prefix)
+    bound = np.maximum(
+        2 * heads * (NOPE + ROPE + V) * pairs / gpu.peak_flop_per_s("bf16"), least / gpu.memory_bytes_per_s
+    )
+    return Points(
+        kind="mla",
+        operator="mla_prefill",
+        gpu=gpu,
+        stack=stack,
+        where=rows.where,
+        work=done,
+        seconds=rows.seconds(),
+        keys=labels(heads),
+        bound_s=bound,
+        lines=rows.lines,
+        regimes={
+            "attention alone": np.ones(len(rows), dtype=bool),
+            **bands(isl, "isl", (64, 512, 2048)),
+            "16 heads, batch 1": (heads == 16) & (batch == 1),
+        },
+        forms=("prefill_fa2",),
+        split=SPLIT,
+    )
+
+
+class _Shape(NamedTuple):
+    """A call: heads, prompts or sequences, new tokens and cached ones of each."""
+
+    heads: Array
+    batch: Array
+    new: Array
+    cached: Array
+
+    @property
+    def tokens(self) -> Array:
+        """New tokens in all."""
+        return self.batch * self.new
+
+    @property
+    def context(self) -> Array:
+        """Latents in all, new ones included."""
+        return self.batch * (self.new + self.cached)
+
+    @property
+    def pairs(self) -> Array:
+        """Query-key pairs in all."""
+        return self.batch * self.new * (self.cached + (self.new + 1) / 2)
+
+
+def _module(rows: Table, gpu: Gpu, stack: str, product: str, decode: bool) -> Points:
+    shape = _Shape(
+        rows.counts("num_heads"), rows.counts("batch_size"), rows.counts("isl"), rows.numbers("step")
+    )
+    kernels = np.char.lower(rows.texts("kernel_source", default=""))
+    absorbed = np.full(len(rows), decode) | np.isin(kernels, ABSORBED)
+    reach = shape.new[absorbed & (not decode)]
+    regimes = {
+        ("decode" if decode else "prefill"): np.ones(len(rows), dtype=bool),
+        f"{'decode' if decode else 'prefill'}, {'fp8' if BYTES[product] == 1 else 'bf16'} products":
+            np.ones(len(rows), dtype=bool),
+        **(bands(shape.batch, "batch", (1, 127, 511)) if decode else bands(shape.new, "isl", (1, 128, 512, 2048))),
+    }  # fmt: skip
+    return Points(
+        kind="mla",
+        operator="mla_decode" if decode else "mla_prefill",
+        gpu=gpu,
+        stack=stack,
+        where=rows.where,
+        work=_absorbed(shape) if decode else _prompts(shape, absorbed),
+        seconds=rows.seconds(),
+        keys=labels(shape.heads),
+        bound_s=_bound(shape, gpu, product, decode),
+        lines=rows.lines,
+        regimes=regimes,
+        beside=(*_products(shape, product, absorbed), _rest(shape, decode)),
+        joint=_rest(shape, decode).operator,
+        forms=("latent_decode",) if decode else ("latent_prefill",),
+        stated={"absorbed_tokens": float(reach.max()) if len(reach) else 0.0},
+        split=SPLIT,
+    )
+
+
+def _rest(shape: _Shape, decode: bool) -> Beside:
+    return Beside("mla_module_decode" if decode else "mla_module", 1.0, module(shape.tokens), "bf16")
+
+
+def _absorbed(shape: _Shape) -> Work:
+    return latent_absorbed(shape.heads, KV_RANK, ROPE, WIDE, WIDE, shape.tokens, shape.context, shape.pairs)
+
+
+def _prompts(shape: _Shape, absorbed: Mask) -> Work:
+    """Prompts of either way: expanded, or in the latent space."""
+    heads = Heads(shape.heads, shape.heads, NOPE + ROPE, V, WIDE, WIDE)
+    wide = latent_prefill(heads, shape.new, shape.cached, sequences=shape.batch)
+    latent = _absorbed(shape)
+    return Work(
+        np.where(absorbed, latent.flop, wide.flop),
+        np.where(absorbed, latent.bytes_moved, wide.bytes_moved),
+        wide.shape,
+    )
+
+
+def _products(shape: _Shape, product: str, absorbed: Mask) -> tuple[Beside, ...]:
+    """The projections, in the dtype of the products; absorbed ones stay wide."""
+    heads, tokens, each = shape.heads, shape.tokens, BYTES[product]
+    kind = "gemm_fp8" if each == 1 else "gemm"
+    narrow = [
+        gemm(tokens, Q_RANK + KV_RANK + ROPE, HIDDEN, each, WIDE),
+        gemm(tokens, heads * (NOPE + ROPE), Q_RANK, each, WIDE),
+        gemm(tokens, HIDDEN, heads * V, each, WIDE),
+    ]
+    expand = gemm(shape.context, heads * (NOPE + V), KV_RANK, each, WIDE)
+    absorb = gemm(tokens, heads * (NOPE + V), KV_RANK, WIDE, WIDE)
+    return (
+        *(Beside(kind, 1.0, work, product) for work in narrow),
+        Beside(kind, np.where(absorbed, 0.0, 1.0), expand, product),
+        Beside("gemm", np.where(absorbed, 1.0, 0.0), absorb, "bf16"),
+    )
+
+
+def _bound(shape: _Shape, gpu: Gpu, product: str, decode: bool) -> Array:
+    """Products of every new token at peak and their weights once; the cheaper way to attend; latents once."""
+    heads, each = shape.heads, BYTES[product]
+    weights = HIDDEN * (Q_RANK + KV_RANK + ROPE) + Q_RANK * heads * (NOPE + ROPE) + heads * V * HIDDEN
+    latent = 2 * heads * (2 * KV_RANK + ROPE) * shape.pairs
+    wide = 2 * heads * (NOPE + ROPE + V) * shape.pairs
+    attending = latent if decode else np.minimum(latent, wide)
+    compute = 2 * shape.tokens * weights / gpu.peak_flop_per_s(product)
+    compute = compute + attending / gpu.peak_flop_per_s("bf16")
+    size = weights * each + WIDE * (shape.batch * shape.cached * (KV_RANK + ROPE) + 2 * shape.tokens * HIDDEN)
+    return np.asarray(np.maximum(compute, size / gpu.memory_bytes_per_s))

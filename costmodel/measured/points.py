@@ -1,0 +1,184 @@
+"""Measured runs of one operator on one GPU and stack, and what a reader of tables needs to make them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..inputs.hardware import Gpu, gpu_named
+from ..operators.work import Work
+from .table import Array, Mask, Table, Texts
+
+#: Which dtype a table's word means.
+DTYPES = {
+    "bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "fp16": "fp16", "half": "fp16", "fp8": "fp8",
+    "fp8_block": "fp8", "fp8_e4m3": "fp8", "int8": "int8", "w8a8": "int8",
+}  # fmt: skip
+BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Another operator that a measured time includes, and how often it runs."""
+
+    operator: str
+    runs: Any
+    work: Work
+    dtype: str
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Measured runs of one operator on one GPU and stack: arrays of one length.
+
+    ``keys``: what splits them into fitted and held out (shape, head layout, model, size). ``bound_s``: what no
+    hardware can beat, counted from the columns and not by the book. ``hardware``: quantities of each row that the
+    GPU does not tell. ``dtype``: of the arithmetic. ``beside``: other operators that the times include, of which
+    ``joint`` is fitted together with this one. ``forms``: those to try, where not all of the kind make sense.
+    ``stated``: what a file of the fit should say besides its parameters.
+    """
+
+    kind: str
+    operator: str
+    gpu: Gpu
+    stack: str
+    where: str
+    work: Work
+    seconds: Array
+    keys: Texts
+    bound_s: Array
+    lines: Any
+    dtype: str = "bf16"
+    regimes: Mapping[str, Mask] = field(default_factory=dict)
+    hardware: Mapping[str, Any] = field(default_factory=dict)
+    beside: tuple[Beside, ...] = ()
+    joint: str | None = None
+    forms: tuple[str, ...] = ()
+    stated: Mapping[str, float] = field(default_factory=dict)
+    split: str = ""
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Rows of a table that were not compared, and why."""
+
+    where: str
+    rows: int
+    why: str
+
+
+@dataclass
+class Read:
+    """What was read of a table: points, and rows left out with the reason."""
+
+    points: list[Points] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def skip(self, table: Table, rows: int, why: str) -> None:
+        """Note rows that are left out."""
+        if rows:
+            self.skipped.append(Skipped(table.where, rows, why))
+
+    def extend(self, other: Read) -> None:
+        """Take in what another table gave."""
+        self.points += other.points
+        self.skipped += other.skipped
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user says of a table that its columns do not: the GPU, the stack."""
+
+    gpu: Gpu | None = None
+    stack: str | None = None
+
+
+_IN_NAME = re.compile(r"(vllm|sglang|trtllm|tensorrt[-_]?llm)[-_]?v?(\d+(?:\.\d+)*)", re.IGNORECASE)
+_GPU_COLUMNS = ("gpu", "system", "hardware", "device")
+
+
+def stacks(table: Table, given: Given, default: str = "not stated") -> Texts:
+    """Return the stack of each row: as given, by its columns, by the file's name, else ``default``."""
+    if given.stack:
+        return np.full(len(table), given.stack)
+    if "stack" in table:
+        return table.texts("stack")
+    for engine, version in (("framework", "version"), ("engine", "engine_version"), ("backend", "version")):
+        if engine in table and version in table:
+            return _joined(table.texts(engine), table.texts(version))
+    if "nccl_version" in table:
+        return _joined(np.full(len(table), "nccl"), table.texts("nccl_version"))
+    if "vllm" in table:
+        return _joined(np.full(len(table), "vllm"), table.texts("vllm"))
+    if "version" in table and "kernel_source" in table:
+        engines = [_engine_of(kernel) for kernel in table.texts("kernel_source")]
+        return _joined(np.array(engines), table.texts("version"))
+    found = _IN_NAME.search(Path(table.where).name)
+    if found:
+        engine, version = found[1].lower(), found[2]
+        dotted = version if "." in version or len(version) < 3 else f"{version[0]}.{version[1:]}"
+        return np.full(len(table), f"{engine}-{dotted}")
+    return np.full(len(table), default)
+
+
+def _engine_of(kernel: str) -> str:
+    folded = kernel.lower()
+    return next((name for name in ("vllm", "sglang", "trtllm") if name in folded), "kernel")
+
+
+def _joined(engines: Texts, versions: Texts) -> Texts:
+    return np.array([f"{engine.lower()}-{version}" for engine, version in zip(engines, versions)])
+
+
+def gpus(table: Table, given: Given) -> Texts:
+    """Return the GPU column, or what the user said. Raises InputError where neither says."""
+    if given.gpu is not None:
+        return np.full(len(table), given.gpu.name)
+    for name in _GPU_COLUMNS:
+        if name in table:
+            return table.texts(name)
+    table.refuse("no column says the GPU (gpu or system); name it with --hardware")
+
+
+def by_gpu_and_stack(
+    table: Table,
+    given: Given,
+    read: Read,
+    make: Callable[[Table, Gpu, str], None],
+    default: str = "not stated",
+) -> None:
+    """Call ``make`` with the rows of each GPU and stack; rows of a GPU that is not known are left out."""
+    for (name, stack), keep in table.groups(gpus(table, given), stacks(table, given, default)):
+        try:
+            gpu = given.gpu or gpu_named(name)
+        except InputError as error:
+            read.skip(table, int(keep.sum()), str(error))
+            continue
+        make(table.where_true(keep), gpu, stack)
+
+
+def labels(*columns: Array) -> Texts:
+    """Return one text a row from whole numbers: 4096/1024."""
+    return np.array(["/".join(f"{value:.0f}" for value in row) for row in zip(*columns)])
+
+
+def bands(values: Array, name: str, edges: Sequence[float]) -> dict[str, Mask]:
+    """Return regimes by value: up to the first edge, between edges, above the last."""
+    found: dict[str, Mask] = {}
+    low = -np.inf
+    for edge in edges:
+        first = found == {}
+        label = f"{name} <= {edge:,.0f}" if first else f"{name} {low + 1:,.0f}-{edge:,.0f}"
+        found[label] = (values > low) & (values <= edge)
+        low = edge
+    found[f"{name} > {low:,.0f}"] = values > low
+    return found

@@ -1,0 +1,195 @@
+"""Reading a table of measurements: CSV or CSV.GZ, columns by name, times in the unit that a column's name says."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError, shorten, unknown
+
+Array = NDArray[np.float64]
+Texts = NDArray[np.str_]
+Mask = NDArray[np.bool_]
+
+#: Seconds of one unit of a column whose name ends so.
+UNITS = {"_ns": 1e-9, "_us": 1e-6, "_ms": 1e-3, "_s": 1.0}
+#: Names that columns of times have before their unit.
+TIMES = ("latency", "time", "duration", "median", "elapsed")
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of a file by column, as text, with the line that each row stands on."""
+
+    where: str
+    columns: Mapping[str, Texts]
+    lines: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.columns
+
+    def refuse(self, problem: str | Sequence[str]) -> NoReturn:
+        """Raise InputError naming the file."""
+        raise InputError(problem, where=self.where)
+
+    def texts(self, *names: str, default: str | None = None) -> Texts:
+        """Return the first column of these names. Raises InputError where the file has none of them."""
+        for name in names:
+            if name in self.columns:
+                return self.columns[name]
+        if default is not None:
+            return np.full(len(self), default)
+        self.refuse(f"{unknown('column', names[0], self.columns)}: expected one of {', '.join(names)}")
+
+    def numbers(self, *names: str, low: float = 0.0, above: bool = False) -> Array:
+        """Return the first column of these names as numbers from ``low`` (excluded where ``above``).
+
+        Raises InputError naming the lines whose cells are no such number.
+        """
+        name = next((name for name in names if name in self.columns), names[0])
+        cells = self.texts(*names)
+        try:
+            found = cells.astype(np.float64)
+        except ValueError:
+            found = np.array([_number(cell) for cell in cells])
+        wrong = ~np.isfinite(found) | (found < low) | (above & (found == low))
+        if wrong.any():
+            expected = f"a number {'above' if above else 'of at least'} {low:g}"
+            self._wrong_cells(name, wrong, expected)
+        return np.asarray(found, dtype=np.float64)
+
+    def _wrong_cells(self, name: str, wrong: Mask, expected: str) -> NoReturn:
+        places = np.flatnonzero(wrong)
+        problems = [
+            f"line {self.lines[place]}, column {name!r}: {shorten(str(self.columns[name][place]))!r} is not "
+            f"{expected}"
+            for place in places[:_SHOWN]
+        ]
+        more = len(places) - _SHOWN
+        self.refuse(problems + ([f"and {more:,} more cells of this column"] if more > 0 else []))
+
+    def counts(self, *names: str, low: int = 1) -> Array:
+        """Return a column of whole numbers of at least ``low``."""
+        found = self.numbers(*names, low=low)
+        wrong = found != np.floor(found)
+        if wrong.any():
+            name = next(name for name in names if name in self.columns)
+            self._wrong_cells(name, wrong, f"a whole number of at least {low}")
+        return found
+
+    def time_column(self) -> str:
+        """Return the name of the column that holds the measured time.
+
+        Raises InputError where there is none, naming what such a column is called.
+        """
+        for name in TIMES:
+            for unit in UNITS:
+                if name + unit in self.columns:
+                    return name + unit
+        self.refuse("no column of times; expected latency_ms, time_us or a like name with its unit")
+
+    def seconds(self, name: str | None = None) -> Array:
+        """Return measured times in seconds: those of the column ``name``, else of the one named as a time."""
+        column = name or self.time_column()
+        return self.numbers(column, above=True) * scale(column)
+
+    def where_true(self, keep: Mask) -> Table:
+        """Return the rows that ``keep`` marks."""
+        columns = {name: cells[keep] for name, cells in self.columns.items()}
+        return replace(self, columns=columns, lines=self.lines[keep])
+
+    def filled(self, *names: str) -> Table:
+        """Return the rows that have text in every one of these columns."""
+        keep = np.ones(len(self), dtype=bool)
+        for name in names:
+            keep &= self.texts(name) != ""
+        return self.where_true(keep)
+
+    def groups(self, *labels: Texts) -> Iterable[tuple[tuple[str, ...], Mask]]:
+        """Return each distinct combination of labels, sorted, with its rows."""
+        rows = list(zip(*(label.tolist() for label in labels)))
+        places: dict[tuple[str, ...], list[int]] = {}
+        for place, key in enumerate(rows):
+            places.setdefault(key, []).append(place)
+        for key in sorted(places):
+            keep = np.zeros(len(self), dtype=bool)
+            keep[places[key]] = True
+            yield key, keep
+
+
+def scale(column: str) -> float:
+    """Return the seconds of one unit of a column, by the end of its name."""
+    return next((seconds for unit, seconds in UNITS.items() if column.endswith(unit)), 1.0)
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return np.nan
+
+
+def read_table(path: str | Path) -> Table:
+    """Return the table of a .csv or .csv.gz file.
+
+    Raises InputError where it cannot be read, is not text, holds no rows, or a row has other cells than the
+    header says.
+    """
+    where = str(path)
+    rows = list(_rows(_text(Path(path), where), where))
+    if not rows or len(rows) < 2:
+        raise InputError("holds no rows; expected a CSV file with a header", where=where)
+    (_, header), body = rows[0], rows[1:]
+    names = [name.strip() for name in header]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError([f"column {name!r} stands in the header twice" for name in twice], where=where)
+    ragged = [line for line, row in body if len(row) != len(names)]
+    if ragged:
+        raise InputError(
+            f"line {ragged[0]}: expected {len(names)} cells, as the header has ({len(ragged):,} such lines)",
+            where=where,
+        )
+    cells = np.array([[cell.strip() for cell in row] for _, row in body], dtype=object)
+    columns = {name: cells[:, place].astype(str) for place, name in enumerate(names)}
+    return Table(where, columns, np.array([line for line, _ in body], dtype=np.int64))
+
+
+def _text(path: Path, where: str) -> str:
+    try:
+        data = path.read_bytes()
+        if where.endswith(".gz") or data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+        return data.decode("utf-8-sig")
+    except IsADirectoryError:
+        raise InputError("is a folder; expected a CSV file", where=where) from None
+    except UnicodeDecodeError:
+        raise InputError("is not UTF-8 text; expected a CSV file", where=where) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise InputError("is not a whole gzip file", where=where) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=where) from None
+
+
+def _rows(text: str, where: str) -> Iterable[tuple[int, list[str]]]:
+    """Rows with their line; empty lines and lines that start with # are left out."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        for row in reader:
+            if row and not row[0].startswith("#") and any(row):
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise InputError(f"line {reader.line_num}: is not CSV: {error}", where=where) from None
