@@ -101,6 +101,7 @@ def tiled_gemm_time(
     bandwidth_share: Any,
     latency: Any,
     tile_edge: Any,
+    flop_per_mac: Any = 2,
 ) -> Any:
     """Time of an (m, k) by (k, n) matrix product.
 
@@ -113,7 +114,8 @@ def tiled_gemm_time(
     >>> f"{t * 1e6:.2f} us"
     '44.88 us'
     """
-    compute = tiled_gemm_flop(m, n, k, sm_count, tile_edge) / (compute_share * peak_flop_per_s)
+    flop = tiled_gemm_flop(m, n, k, sm_count, tile_edge, flop_per_mac)
+    compute = flop / (compute_share * peak_flop_per_s)
     moved = k * n * weight_dtype_bytes + m * (k + n) * dtype_bytes
     return overlapped_time(compute, moved / (bandwidth_share * memory_bytes_per_s)) + latency
 
@@ -138,6 +140,7 @@ def quantised_gemm_time(
     latency: Any,
     quantise_share: Any,
     fp8_bytes: Any = 1,
+    flop_per_mac: Any = 2,
 ) -> Any:
     """Time of a matrix product in 8 bits with quantising its input.
 
@@ -150,7 +153,8 @@ def quantised_gemm_time(
     >>> f"{t * 1e6:.2f} us"
     '11.00 us'
     """
-    compute = tiled_gemm_flop(m, n, k, sm_count, WIDEST_EDGE) / (compute_share * peak_flop_per_s)
+    flop = tiled_gemm_flop(m, n, k, sm_count, WIDEST_EDGE, flop_per_mac)
+    compute = flop / (compute_share * peak_flop_per_s)
     moved = k * n * weight_dtype_bytes + m * k * fp8_bytes + m * n * dtype_bytes
     product = overlapped_time(compute, moved / (bandwidth_share * memory_bytes_per_s)) + latency
     quantised = m * k * (dtype_bytes + fp8_bytes)

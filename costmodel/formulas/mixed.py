@@ -132,6 +132,7 @@ def mixed_attention_time(
     per_token: Any,
     decode_overhead_tokens: Any,
     empty_tile_tokens: Any,
+    flop_per_mac: Any = 2,
 ) -> Any:
     """Time of attention in one layer where chunks and decodes share a kernel call.
 
@@ -149,7 +150,7 @@ def mixed_attention_time(
     '294.93 us'
     """
     width = qk_dim + v_dim
-    rate = tile_tokens_per_s(tile_rows, qk_dim, v_dim, sm_count, peak_flop_per_s, compute_share)
+    rate = tile_tokens_per_s(tile_rows, qk_dim, v_dim, sm_count, peak_flop_per_s, compute_share, flop_per_mac)
     walked = mixed_walked_tokens(
         sequences, chunk, prefix, reach, batch, context, heads, kv_heads, tile_rows, packed, sm_count,
         tile_overhead_tokens, decode_overhead_tokens, empty_tile_tokens,

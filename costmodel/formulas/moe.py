@@ -210,6 +210,7 @@ def experts_time(
     bandwidth_share: Any,
     latency: Any,
     tile_rows: Any,
+    flop_per_mac: Any = 2,
 ) -> Any:
     """Time of the routed experts of one layer: two grouped products, the activation and the sum over experts.
 
@@ -228,7 +229,8 @@ def experts_time(
     padded = padded_rows(tokens, rows, distinct, experts, tile_rows)
     slower = misaligned(width)
     wide = ceil(width / 64) * 64
-    arithmetic = experts_flop(padded, 1, hidden, wide, matrices) * slower / (compute_share * peak_flop_per_s)
+    flop = experts_flop(padded, 1, hidden, wide, matrices, flop_per_mac) * slower
+    arithmetic = flop / (compute_share * peak_flop_per_s)
     weights = expert_weight_bytes(distinct, hidden, width, matrices, weight_dtype_bytes) * slower / bandwidth
     moved = expert_activation_bytes(tokens, top_k, hidden, width, dtype_bytes)
     return sqrt(arithmetic**2 + weights**2) + moved / bandwidth + latency

@@ -181,7 +181,7 @@ def custom_all_reduce_time(
     >>> f"{custom_all_reduce_time(bytes_moved=1e6, **own) * 1e6:.2f} us"
     '21.00 us'
     """
-    one = 1 - minimum(1, floor(bytes_moved * tp / one_shot_bytes))
+    one = 1 - minimum(1, floor(bytes_moved * tp / one_shot_bytes)) * minimum(1, tp - 2)
     sent = one * (tp - 1) + (1 - one) * 2 * (tp - 1) / tp
     sending = sent * bytes_moved + sqrt(ramp_bytes * bytes_moved)
     return latency + (2 - one) * step_latency + sending / (bandwidth_share * link_bytes_per_s)

@@ -163,6 +163,7 @@ def prefill_attention_time(
     latency: Any,
     tile_overhead_tokens: Any,
     per_token: Any,
+    flop_per_mac: Any = 2,
 ) -> Any:
     """Time of prefill attention in one layer: chunks over a prefix, or whole prompts.
 
@@ -175,7 +176,7 @@ def prefill_attention_time(
     >>> f"{t * 1e6:.2f} us"
     '98.71 us'
     """
-    rate = tile_tokens_per_s(tile_rows, qk_dim, v_dim, sm_count, peak_flop_per_s, compute_share)
+    rate = tile_tokens_per_s(tile_rows, qk_dim, v_dim, sm_count, peak_flop_per_s, compute_share, flop_per_mac)
     tiles = sequences * query_tiles(chunk, heads, kv_heads, tile_rows, packed)
     walked = walked_tokens(tiles, sm_count, chunk, prefix, reach, tile_overhead_tokens, packed)
     each = dtype_bytes, kv_dtype_bytes, cache_writes

@@ -220,7 +220,7 @@ def _parameter(reader: Reader, key: str) -> float:
         return float(reader.whole(key))
     if known.dimension != "1":
         found = reader.quantity(key, known.dimension, positive=False)
-        if not found <= known.high:
+        if found > known.high:
             reader.note(f"{reader.name(key)}: {reader.table[key]!r} is beyond what is physical")
         return found
     if known.choices:

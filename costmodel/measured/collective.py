@@ -18,7 +18,7 @@ OPERATIONS = {
     "alltoall": "all_to_all", "all_to_all": "all_to_all", "send_recv": "point_to_point",
     "sendrecv": "point_to_point", "p2p": "point_to_point",
 }  # fmt: skip
-#: Up to which size vLLM's own all-reduce takes a message; above, its tables hold NCCL's.
+#: Below this size vLLM takes its own all-reduce; from it on, its tables hold NCCL's.
 CUSTOM_BYTES = 8 * 2**20
 EDGES = (65_536, 1_048_576, 16_777_216)
 
@@ -46,7 +46,7 @@ def read(table: Table, given: Given) -> Read:
                 continue
             label = f"{stack} eager" if "eager" in kernel.lower() else stack
             part = rows.where_true(keep)
-            own = (_sizes(part) <= CUSTOM_BYTES) & ("custom" in kernel.lower())
+            own = (_sizes(part) < CUSTOM_BYTES) & ("custom" in kernel.lower())
             for chosen, kind in ((own, "custom_all_reduce"), (~own, operation)):
                 if chosen.any():
                     found.points.append(_points(part.where_true(chosen), gpu, label, kind))

@@ -72,10 +72,9 @@ def _points(rows: Table, gpu: Gpu, stack: str, dtype: str) -> Points:
     bound = np.maximum(
         flop / gpu.peak_flop_per_s(dtype), MATRICES * hidden * width * each * fewest / gpu.memory_bytes_per_s
     )
-    regimes = {word: distribution == word for word in sorted(set(distribution.tolist()))}
-    skewed = distribution != "balanced"
-    if skewed.any():
-        regimes["skewed"] = skewed
+    name = "fp8" if each == 1 else "bf16"
+    regimes = {f"{name}, {word}": distribution == word for word in sorted(set(distribution.tolist()))}
+    regimes[f"{name}, skewed"] = skew > 0
     return Points(
         kind="moe",
         operator="moe_fp8" if each == 1 else "moe",
@@ -89,7 +88,7 @@ def _points(rows: Table, gpu: Gpu, stack: str, dtype: str) -> Points:
         lines=rows.lines,
         dtype=dtype,
         regimes={
-            ("fp8" if each == 1 else "bf16"): np.ones(len(rows), dtype=bool),
+            name: np.ones(len(rows), dtype=bool),
             **regimes,
             **bands(tokens, "tokens", EDGES),
             "experts on one GPU": ranks == 1,

@@ -45,7 +45,7 @@ class Load(NamedTuple):
         return float(self.work.bytes_moved)
 
 
-#: Largest message that vLLM's own all-reduce takes; above it engines use NCCL's.
+#: Below this size engines take vLLM's own all-reduce, from it on NCCL's.
 CUSTOM_BYTES = 8 * 2**20
 #: Tokens that the prefill kernels of recurrent layers take together (flash-linear-attention, Mamba-2).
 SCAN_CHUNK = 64
@@ -103,11 +103,11 @@ class Builder:
         self.loads.append(Load(name, operator, runs, done))
 
     def all_reduce(self, runs: float, tokens: float) -> None:
-        """Add the all-reduce that follows a row-parallel product: vLLM's own up to 8 MiB, above it NCCL's."""
+        """Add the all-reduce that follows a row-parallel product: vLLM's own below 8 MiB, else NCCL's."""
         tp = self.kind.tp
         if tp > 1:
             size = work.streaming_bytes(tokens, self.kind.model.hidden, 1, self.kind.activation_bytes_each)
-            operator = "custom_all_reduce" if size <= CUSTOM_BYTES else "all_reduce"
+            operator = "custom_all_reduce" if size < CUSTOM_BYTES else "all_reduce"
             done = operators.collective(size, 2 * (tp - 1) / tp)
             self.loads.append(Load("all-reduce", operator, runs, done))
 
