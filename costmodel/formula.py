@@ -17,6 +17,8 @@ from .quantities import QUANTITIES
 Body = Callable[..., Any]
 
 BOOK: dict[str, Formula] = {}
+#: Types that need no widening.
+_PLAIN = frozenset((float, int))
 
 
 class Formula:
@@ -51,11 +53,10 @@ class Formula:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the body. Integer arrays are widened first: int64 products overflow silently."""
-        for a in args:
-            if a.__class__ is not float and a.__class__ is not int:
-                return self.function(*map(_widen, args), **{k: _widen(v) for k, v in kwargs.items()})
-        if kwargs:
-            kwargs = {k: _widen(v) for k, v in kwargs.items()}
+        if not _PLAIN.issuperset(map(type, args)) or (
+            kwargs and not _PLAIN.issuperset(map(type, kwargs.values()))
+        ):
+            return self.function(*map(_widen, args), **{k: _widen(v) for k, v in kwargs.items()})
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:

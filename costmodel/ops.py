@@ -11,6 +11,8 @@ import sys
 from typing import Any
 
 Scalar = (int, float)
+#: Exactly these take the short way; evaluators call little else.
+_PLAIN = frozenset(Scalar)
 
 
 def _symbolic(x: Any) -> bool:
@@ -27,6 +29,8 @@ def _unary(x: Any, scalar: Any, array_name: str, symbol_name: str) -> Any:
 
 def ceil(x: Any) -> Any:
     """Smallest whole number not below ``x``, as a float for scalars."""
+    if type(x) in _PLAIN:
+        return float(math.ceil(x))
     return _unary(x, lambda v: float(math.ceil(v)), "ceil", "ceiling")
 
 
@@ -60,9 +64,13 @@ def _extreme(a: Any, b: Any, scalar: Any, array_name: str, symbol_name: str) -> 
 
 def maximum(a: Any, b: Any) -> Any:
     """The larger operand, element by element for arrays."""
+    if type(a) in _PLAIN and type(b) in _PLAIN:
+        return max(a, b)
     return _extreme(a, b, max, "maximum", "Max")
 
 
 def minimum(a: Any, b: Any) -> Any:
     """The smaller operand, element by element for arrays."""
+    if type(a) in _PLAIN and type(b) in _PLAIN:
+        return min(a, b)
     return _extreme(a, b, min, "minimum", "Min")

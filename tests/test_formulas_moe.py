@@ -1,10 +1,14 @@
-"""Mixture of experts: enumeration of every routing as the oracle of the expectation, hand counts of work."""
+"""Mixture of experts: enumeration of every routing as the oracle of the expectation, hand counts and sums."""
 
 from __future__ import annotations
 
+import math
 from itertools import combinations, product
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from costmodel.formulas import moe
 
@@ -54,14 +58,166 @@ def test_expert_activation_bytes() -> None:
     assert moe.expert_activation_bytes(tokens=3, top_k=5, hidden=7, width=11, dtype_bytes=13) == 831 * 13
 
 
+E2 = math.exp(2)  # ranks whose logarithm is 2
+
+
 @pytest.mark.parametrize(
-    ("tokens", "top_k", "distinct", "tile_rows", "rows"),
+    ("tokens", "top_k", "experts", "ranks", "skew", "rows"),
     [
-        (100, 6, 64, 16, 1024),  # 9.4 rows an expert: one tile each
-        (100, 6, 60, 5, 600),  # 10 rows an expert fill two tiles exactly
-        (101, 6, 60, 5, 900),  # 10.1 rows start a third
-        (7, 3, 5, 2, 30),  # 4.2 rows an expert: three tiles of two
+        (512, 6, 64, 1, 3.0, 3072),  # one GPU has every row, however the loads vary
+        # sqrt(2 * 2 / 16) is half a deviation: 400 / e**2 rows, 1.3 times that
+        (100, 4, 16, E2, 0.6, 520 / E2),
+        (100, 4, 16, E2, 0.0, 400 / E2),
+        (100, 4, 16, E2, 1e6, 400),  # never more than there are
+        (10, 8, 3, E2, 1e6, 30),  # of its 3 experts a token uses each once
+        (1, 2, 4, 8, 0.0, 1),  # a quarter of a row: the busiest has one
+        (4, 2, 4, 8, 0.0, 1),
+        (5, 2, 4, 8, 0.0, 1.25),
     ],
 )
-def test_padded_rows(tokens: int, top_k: int, distinct: int, tile_rows: int, rows: int) -> None:
-    assert moe.padded_rows(tokens, top_k, distinct, tile_rows) == rows
+def test_busiest_rows(tokens: int, top_k: int, experts: int, ranks: float, skew: float, rows: float) -> None:
+    assert moe.busiest_rows(tokens, top_k, experts, ranks, skew) == pytest.approx(rows, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "rows", "experts", "skew", "distinct"),
+    [
+        # each expert is hit once a token: rows = 6 * tokens * (1 - 1/e). Variation 16/2, 1 + 8 * 255/8 = 256, whose
+        # eighth root is 2: half of 6
+        (255 / 8, 6 * 255 / 8 * (1 - 1 / math.e), 6, 4.0, 3),
+        # variation 9/2, 1 + 4.5 * 7 = 32.5, to the power of -2/9
+        (7, 42 * (1 - 1 / math.e), 6, 3.0, 6 * (1 - 32.5 ** (-2 / 9))),
+        # every token uses every expert: 2 * 6 ln 10 hits, no more, and a variation of 1/2
+        (2, 8, 4, 1.0, 4 * (1 - (1 + 6 * math.log(10)) ** -2)),
+    ],
+)
+def test_skewed_distinct_experts(
+    tokens: float, rows: float, experts: int, skew: float, distinct: float
+) -> None:
+    got = moe.skewed_distinct_experts(tokens, rows, top_k=1, experts=experts, ranks=1, skew=skew)
+    assert got == pytest.approx(distinct, rel=1e-9)
+
+
+def test_without_skew_a_hair_of_variation_stays() -> None:
+    # 2 hits of each of 1,000 experts, variation 1e-6: (1 + 2e-6)**-1e6 = exp(-2 + 2e-6) to the first order
+    got = moe.skewed_distinct_experts(
+        tokens=2, rows=2000 * (1 - 1 / math.e), top_k=1, experts=1000, ranks=1, skew=0.0
+    )
+    assert got == pytest.approx(1000 * (1 - math.exp(-2 + 2e-6)), rel=1e-9)
+
+
+@pytest.mark.parametrize("skew", [0.0, 1.0, 4.0])
+def test_a_token_uses_its_top_k(skew: float) -> None:
+    # the law of a varied load falls short of it
+    assert moe.skewed_distinct_experts(1, 6, top_k=6, experts=64, ranks=1, skew=skew) == 6
+    assert moe.skewed_distinct_experts(1, 3, top_k=6, experts=64, ranks=2, skew=skew) == 3
+
+
+def test_no_more_experts_than_rows() -> None:
+    # one row of two: in floating point, the power of a million is off by more than the law falls short
+    for experts in range(2, 500):
+        assert moe.skewed_distinct_experts(1, 1, top_k=1, experts=experts, ranks=2, skew=0.0) <= 1
+
+
+@given(
+    tokens=st.integers(1, 3000),
+    top_k=st.integers(1, 8),
+    experts=st.integers(8, 256),
+    skew=st.floats(0, 5),
+    more=st.floats(0, 5),
+)
+@settings(max_examples=50)
+def test_the_more_loads_vary_the_fewer_experts(
+    tokens: int, top_k: int, experts: int, skew: float, more: float
+) -> None:
+    def distinct(skew: float) -> float:
+        return float(moe.skewed_distinct_experts(tokens, tokens * top_k, top_k, experts, 1, skew))
+
+    uniform = moe.distinct_experts(experts, top_k, tokens)
+    assert distinct(0.0) == pytest.approx(uniform, rel=2e-6)
+    assert distinct(skew + more) <= distinct(skew) * (1 + 1e-9)
+    assert top_k <= distinct(skew + more) <= experts
+
+
+@pytest.mark.parametrize(
+    ("tokens", "rows", "padded"),
+    [
+        # up to 8 tokens for 8 experts, tiles of 16: 3 experts leave 7.5 empty each, or need 48 rows
+        (8, 100, 122.5),
+        (8, 4, 48),
+        # from 9 on, tiles of 64: 31.5 each, or 192
+        (9, 100, 194.5),
+        (9, 10, 192),
+        (500, 100, 194.5),
+    ],
+)
+def test_padded_rows(tokens: int, rows: int, padded: float) -> None:
+    assert moe.padded_rows(tokens, rows, distinct=3, experts=8, tile_rows=64) == padded
+
+
+@given(rows=st.lists(st.integers(1, 400), min_size=1, max_size=40), tile_rows=st.sampled_from((16, 32, 64)))
+def test_padded_rows_against_each_expert_filled_up(rows: list[int], tile_rows: int) -> None:
+    filled = sum(len(range(0, each, tile_rows)) * tile_rows for each in rows)
+    got = moe.padded_rows(tokens=10_000, rows=sum(rows), distinct=len(rows), experts=40, tile_rows=tile_rows)
+    assert got >= max(sum(rows), len(rows) * tile_rows)
+    assert abs(got - filled) <= len(rows) * tile_rows / 2  # half a tile an expert is the mean of what can be
+
+
+@pytest.mark.parametrize(
+    ("width", "factor"), [(16, 1.0), (1408, 1.0), (17, 1.5), (31, 1.5), (32, 1.0), (232, 1.5)]
+)
+def test_misaligned(width: int, factor: float) -> None:
+    assert moe.misaligned(width) == factor
+
+
+# 10 tokens, 2 of 4 experts each: 20 rows; 4 * (1 - 2**-10) = 3.99609375 experts, in tiles of 32 127.875 rows.
+# Width 70 is computed as 128 and takes half as long again: 2 * 127.875 * 3 * 128 * 2 * 1.5 = 294,624 FLOPs, 3 s.
+# Weights 3.99609375 * 3 * 70 * 2 * 5 bytes, half as long again, are 12,587.7: 4 s, together 5 s.
+# A row moves 3 + 2 * 70 + 70 + 3 = 216, and a token 3 * 3 to sum up: 4,410 activations of 7 bytes
+WEIGHTS = 3.99609375 * 3150
+EXPERTS: dict[str, Any] = {
+    "tokens": 10,
+    "top_k": 2,
+    "experts": 4,
+    "ranks": 1,
+    "hidden": 3,
+    "width": 70,
+    "matrices": 2,
+    "skew": 0.0,
+    "weight_dtype_bytes": 5,
+    "dtype_bytes": 7,
+    "peak_flop_per_s": 294_624 / 3 / 0.5,
+    "memory_bytes_per_s": WEIGHTS / 4 / 0.25,
+    "compute_share": 0.5,
+    "bandwidth_share": 0.25,
+    "latency": 0.125,
+    "tile_rows": 32,
+}
+
+
+def test_experts_time() -> None:
+    moving = 30_870 * 4 / WEIGHTS
+    assert moe.experts_time(**EXPERTS) == pytest.approx(5 + moving + 0.125, rel=1e-7)
+    # 3 FLOPs a multiply-add
+    expected = math.hypot(4.5, 4) + moving + 0.125
+    assert moe.experts_time(**EXPERTS, flop_per_mac=3) == pytest.approx(expected, rel=1e-7)
+
+
+def test_experts_time_of_an_aligned_width() -> None:
+    # width 64 is computed as it is: 2 * 127.875 * 3 * 64 * 2 FLOPs, 1 s; 3.99609375 * 3 * 64 * 2 * 5 bytes;
+    # 20 * (6 + 3 * 64) + 10 * 9 activations of 7 bytes
+    weights = 3.99609375 * 1920 * 4 / WEIGHTS
+    expected = math.hypot(1, weights) + 4050 * 7 * 4 / WEIGHTS + 0.125
+    assert moe.experts_time(**{**EXPERTS, "width": 64}) == pytest.approx(expected, rel=1e-7)
+
+
+def test_experts_time_spread_over_gpus_and_skewed() -> None:
+    # of 2 GPUs with 4 experts each and loads that vary by 0.5, the busier has 10 * (1 + 0.5 * sqrt(2 ln 2 / 4)) rows
+    rows = 10 * (1 + 0.5 * math.sqrt(math.log(4) / 4))
+    hits = -10 * math.log(1 - rows / 40)
+    distinct = 4 * (1 - (1 + hits / 8) ** -8)
+    arithmetic = 3 * 32 * distinct / 127.875
+    weights = distinct / 3.99609375 * 4
+    expected = math.hypot(arithmetic, weights) + 30_870 * 4 / WEIGHTS + 0.125
+    got = moe.experts_time(**{**EXPERTS, "ranks": 2, "skew": 0.5})
+    assert got == pytest.approx(expected, rel=1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import math
 from collections import defaultdict
@@ -256,7 +257,7 @@ def test_why_a_row_is_incomplete(tmp_path: Path, changes: dict[str, str], reason
     ("changes", "reason"),
     [
         ({"model": "acme/Unheard-Of-9B"}, "no packaged model is called 'acme/Unheard-Of-9B'"),
-        ({"gpu": "B9000"}, "no packaged GPU is called 'B9000'"),
+        ({"gpu": "B9000"}, "unknown GPU 'B9000'"),
         ({"engine": "nothing"}, "unknown engine 'nothing'"),
         ({"engine_version": "99.0"}, "known up to"),
         ({"tp": ""}, "tp is not stated"),
@@ -328,7 +329,7 @@ def test_figures_and_dtypes_as_logs_write_them(
 
 def test_a_cell_beyond_what_csv_takes_is_one_message(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.csv", {**LATENT, "source": "x" * 200_000})
-    with pytest.raises(InputError, match="is not a CSV file: field larger than field limit"):
+    with pytest.raises(InputError, match="line 2: is not CSV: field larger than field limit"):
         ask_validate(measurements=path)
     result = run("validate", "memory", "--measurements", str(path))
     assert result.exit_code == 2 and "Traceback" not in result.output
@@ -353,13 +354,13 @@ def test_every_missing_column_at_once(tmp_path: Path) -> None:
     assert len(caught.value.problems) == 5 and str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("cut", [-1, 1])
-def test_ragged_rows_are_refused(tmp_path: Path, cut: int) -> None:
+@pytest.mark.parametrize(("cut", "cells"), [(-1, 19), (1, 21)])
+def test_ragged_rows_are_refused(tmp_path: Path, cut: int, cells: int) -> None:
     path = write(tmp_path / "rows.csv", LLAMA, LATENT)
     lines = path.read_text(encoding="utf-8").splitlines()
     lines[2] = lines[2].rsplit(",", 1)[0] if cut < 0 else lines[2] + ",more"
     path.write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(InputError, match="line 3: expected as many cells as the header has"):
+    with pytest.raises(InputError, match=f"line 3: {cells} cells; expected 20, as the header has"):
         ask_validate(measurements=path)
 
 
@@ -368,12 +369,13 @@ def test_empty_and_unreadable_files(tmp_path: Path) -> None:
     empty.write_text("", encoding="utf-8")
     write(header)
     binary.write_bytes(b"\xff\xfe\x00engine")
+    (tmp_path / "nothing").mkdir()
     for path, said in (
         (empty, "holds no rows"),
         (header, "holds no rows"),
         (binary, "is not UTF-8 text"),
         (tmp_path / "absent.csv", "cannot be read"),
-        (tmp_path, "cannot be read"),
+        (tmp_path / "nothing", "holds no .csv or .csv.gz file"),
     ):
         with pytest.raises(InputError, match=said) as caught:
             ask_validate(measurements=path)
@@ -405,3 +407,39 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> Non
     path = write(tmp_path / "rows.csv", LATENT)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert len(ask_validate(measurements=path).compared) == 1
+
+
+def test_a_packed_table_and_cells_over_several_lines(tmp_path: Path) -> None:
+    rows = [LATENT, {**LLAMA, "source": "a log,\nread \"twice\""}]
+    path = write(tmp_path / "rows.csv", *rows)
+    packed = tmp_path / "rows.csv.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    plain, unpacked = ask_validate(measurements=path), ask_validate("memory", measurements=packed)
+    assert plain.rows == unpacked.rows and plain.compared == unpacked.compared
+    assert plain.compared[1].source == 'a log,\nread "twice"'
+
+
+def test_logs_of_which_none_can_be_compared_say_why(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.csv", {**LATENT, "gpu": "B9000"}, {**LATENT, "tp": "3"})
+    with pytest.raises(InputError, match="nothing of memory could be compared") as caught:
+        ask_validate("memory", measurements=path)
+    assert "unknown GPU 'B9000'" in str(caught.value) and "does not divide" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("NVIDIA H100 NVL", "h100-nvl"),
+        ("NVIDIA H200", "h200-sxm"),
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
+    ],
+)
+def test_gpus_as_drivers_name_them(tmp_path: Path, name: str, gpu: str) -> None:
+    answer = ask_validate(measurements=write(tmp_path / "rows.csv", {**LATENT, "gpu": name}))
+    assert [row.gpu for row in answer.compared] == [gpu]
+
+
+def test_order_of_files_stays_that_of_the_logs(tmp_path: Path) -> None:
+    answer = ask_validate(measurements=write(tmp_path / "rows.csv", LLAMA, LATENT, QWEN))
+    assert [row.model.split("/")[1][:5] for row in answer.compared] == ["Llama", "DeepS", "Qwen2"]

@@ -120,9 +120,9 @@ def busiest_rows(tokens: Any, top_k: Any, experts: Any, ranks: Any, skew: Any) -
     >>> busiest_rows(tokens=512, top_k=6, experts=64, ranks=1, skew=0.0)
     3072.0
     """
-    busiest = minimum(1 + skew * sqrt(2 * log(ranks) / experts), ranks)
+    busiest = 1 + skew * sqrt(2 * log(ranks) / experts)
     most = tokens * minimum(top_k, experts)
-    return minimum(maximum(tokens * top_k / ranks * busiest, 1), most) * 1.0
+    return minimum(maximum(tokens * top_k / ranks * busiest, 1), most)
 
 
 @formula(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from ..data import (
     value_of,
     whole_count,
 )
-from ..errors import InputError, unknown
+from ..errors import InputError, nearest, shorten, unknown
 from ..units import Dimension
 
 FOLDER = "gpus"
@@ -97,24 +98,51 @@ class Gpu:
         return int(self.get("sm_count"))
 
 
-#: Names of boards in logs and tables, in small letters with dashes, and how they are packaged.
+#: Names of boards in logs and tables, as :func:`_folded` leaves them, and how they are packaged.
 ALIASES = {
+    # as nvidia-smi and torch say
+    "h100-80gb-hbm3": "h100-sxm", "h100-sxm5": "h100-sxm", "h100-sxm5-80gb": "h100-sxm",
+    "h100-80gb-pcie": "h100-pcie", "h100-pcie-80gb": "h100-pcie", "h200-141gb": "h200-sxm",
+    "h800-sxm5": "h800-sxm", "a100-sxm4": "a100-sxm-80gb", "a100-sxm4-80gb": "a100-sxm-80gb",
+    "a100-sxm4-40gb": "a100-sxm-40gb", "a100-80gb-pcie": "a100-pcie-80gb", "a100-40gb-pcie": "a100-pcie-40gb",
+    "a800-sxm4-80gb": "a800-sxm-80gb", "b300-sxm6-ac": "b300-sxm", "l40s-48gb": "l40s",
+    "rtx-pro-6000-blackwell-server-edition": "rtx-pro-6000-blackwell", "mi300x-oam": "mi300x",
+    "mi325x-oam": "mi325x", "mi355x-oam": "mi355x", "ascend910b": "ascend-910b",
+    "tpu-v5-lite": "tpu-v5e", "tpu-v6-lite": "tpu-v6e", "tpu-v5": "tpu-v5p", "gaudi-2": "gaudi2", "gaudi-3": "gaudi3",
+    # as engines' tables and their authors say
     "h100": "h100-sxm", "h100-80gb": "h100-sxm", "h100-dgx": "h100-sxm",
     "a100": "a100-sxm-80gb", "a100-80gb": "a100-sxm-80gb", "a100-sxm": "a100-sxm-80gb",
     "a100-dgx": "a100-sxm-80gb", "a100-40gb": "a100-sxm-40gb", "a100-pcie": "a100-pcie-80gb",
     "a100-pairwise-nvlink": "a100-pcie-80gb", "h200": "h200-sxm", "b200": "b200-sxm", "b300": "b300-sxm",
-    "h800": "h800-sxm", "gb200-sxm": "gb200", "gb300-sxm": "gb300", "rtxpro6000": "rtx-pro-6000-blackwell",
+    "h20-sxm": "h20", "h800": "h800-sxm", "a800": "a800-sxm-80gb", "gb200-sxm": "gb200", "gb300-sxm": "gb300",
+    "gb200-nvl72": "gb200", "gb300-nvl72": "gb300", "rtxpro6000": "rtx-pro-6000-blackwell",
     "rtx-pro-6000": "rtx-pro-6000-blackwell", "rtx-pro-6000-server": "rtx-pro-6000-blackwell",
     "rtx4090": "rtx-4090", "rtx5090": "rtx-5090",
 }  # fmt: skip
+_MAKERS = ("nvidia", "geforce", "tesla", "amd", "instinct", "intel", "habana", "huawei", "google", "aws")
+
+
+def _folded(text: str) -> str:
+    """A board's name in small letters with dashes, without who makes it."""
+    words = re.split(r"[\s_()-]+", text.strip().lower())
+    return "-".join(word for word in words if word and word not in _MAKERS)
+
+
+def packaged_name(text: str) -> str | None:
+    """Return under which name the GPU is packaged that a log or a table means; None where it is not."""
+    name = _folded(text)
+    known = ALIASES.get(name, name)
+    return known if known in gpu_names() else None
 
 
 def gpu_named(text: str) -> Gpu:
     """Return the packaged GPU that a log or a table means. Raises InputError where none is called so."""
-    name = text.strip().lower().replace("_", "-").replace(" ", "-")
-    known = ALIASES.get(name, name)
-    if known not in gpu_names():
-        raise InputError(unknown("GPU", text, (*gpu_names(), *ALIASES)))
+    known = packaged_name(text)
+    if known is None:
+        names = (*gpu_names(), *ALIASES)
+        match = nearest(_folded(text), names)
+        hint = f"; did you mean {match!r}?" if match else ""
+        raise InputError(f"unknown GPU {shorten(text)!r}{hint}")
     return load_gpu(known)
 
 

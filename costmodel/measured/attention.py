@@ -7,16 +7,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
 from ..inputs.hardware import Gpu
 from ..operators.work import Heads, Work, attention_decode, attention_mixed, attention_prefill
-from .dims import dims_of
-from .points import Given, Points, Read, Skipped, bands, by_gpu_and_stack, labels
+from .dims import dims_of, sized, tensor_parallel
+from .points import BYTES, Given, Points, Read, as_keys, bands, by_gpu_and_stack, dtype_of, kept, labels
 from .table import Array, Mask, Table, Texts
 
 LAYOUTS = "every second (heads, KV heads) layout held out"
 MODELS = "every second model held out"
 WIDE = 2.0
+#: What a column of dtypes says where it leaves them to the engine.
+UNSAID = ("", "auto")
+#: What the column of KV heads is called.
+KV_HEADS = ("num_key_value_heads", "num_kv_heads")
+#: Width of a head that a layout need not mention.
+USUAL_DIM = 128
 
 
 class _Layout(NamedTuple):
@@ -51,7 +56,9 @@ def _read(table: Table, given: Given, make: Callable[[Table, Gpu, str], Points])
     found = Read()
 
     def each(rows: Table, gpu: Gpu, stack: str) -> None:
-        rows = _sized(rows, found)
+        if "num_heads" not in rows:
+            rows, _ = sized(rows, found)
+        rows = _usual(rows, found)
         if len(rows):
             found.points.append(make(rows, gpu, stack))
 
@@ -59,35 +66,40 @@ def _read(table: Table, given: Given, make: Callable[[Table, Gpu, str], Points])
     return found
 
 
-def _sized(rows: Table, read: Read) -> Table:
-    """Rows whose heads are known: by columns, else by the model's name."""
-    if "num_heads" in rows:
-        return rows
-    models = rows.texts("model")
-    keep = np.ones(len(rows), dtype=bool)
-    for model in sorted(set(models.tolist())):
-        try:
-            dims_of(model, rows)
-        except InputError as error:
-            keep &= models != model
-            read.skipped.append(Skipped(rows.where, int((models == model).sum()), str(error)))
-    return rows.where_true(keep)
+def _usual(rows: Table, read: Read) -> Table:
+    """Rows of the kernels that the forms describe: 16-bit, no window, query heads spread evenly over KV heads."""
+    for column in ("attn_dtype", "kv_cache_dtype"):
+        words = rows.texts(column, default="").tolist()
+        wide = np.array(
+            [word in UNSAID or BYTES.get(dtype_of(word) or "") == WIDE for word in words], dtype=bool
+        )
+        rows = kept(rows, read, wide, f"{column}: only 16 bits are modelled")
+    if "window_size" in rows:
+        rows = kept(
+            rows, read, rows.numbers("window_size", low=-1) <= 0, "attention with a window was not fitted"
+        )
+    for column in ("n_decode", "prefill_chunk"):
+        if column in rows:
+            rows = kept(rows, read, rows.counts(column, low=0) > 0, f"{column} is 0: another kernel's call")
+    h = _layout(rows).heads
+    return kept(
+        rows, read, np.asarray(h.heads % h.kv_heads == 0), "KV heads are no divisor of the query heads"
+    )
 
 
 def _layout(rows: Table) -> _Layout:
     if "num_heads" in rows:
-        heads, kv_heads = rows.counts("num_heads"), rows.counts("num_key_value_heads", "num_kv_heads")
+        heads, kv_heads = rows.counts("num_heads"), rows.counts(*KV_HEADS)
         dim = rows.counts("head_dim", "head_size")
-        return _Layout(Heads(heads, kv_heads, dim, dim, WIDE, WIDE), labels(heads, kv_heads), LAYOUTS)
+        keys = labels(heads, kv_heads)
+        keys = np.where(dim == USUAL_DIM, keys, np.char.add(np.char.add(keys, "/"), labels(dim)))
+        return _Layout(Heads(heads, kv_heads, dim, dim, WIDE, WIDE), keys, LAYOUTS)
     models = rows.texts("model")
-    tp = rows.counts("tp") if "tp" in rows else np.ones(len(rows))
-    pairs = list(zip(models.tolist(), tp.astype(int).tolist()))
+    pairs = list(zip(models.tolist(), tensor_parallel(rows).astype(int).tolist()))
     sizes = {(m, t): dims_of(m, rows) for m, t in set(pairs)}
-    found = np.array(
-        [(sizes[p].heads_on(p[1]), sizes[p].kv_heads_on(p[1]), sizes[p].head_dim) for p in pairs], dtype=float
-    )
-    heads, kv_heads, dim = found.T
-    return _Layout(Heads(heads, kv_heads, dim, dim, WIDE, WIDE), models, MODELS)
+    found = [(sizes[p].heads_on(p[1]), sizes[p].kv_heads_on(p[1]), sizes[p].head_dim) for p in pairs]
+    heads, kv_heads, dim = np.array(found, dtype=np.float64).reshape(-1, 3).T
+    return _Layout(Heads(heads, kv_heads, dim, dim, WIDE, WIDE), as_keys(models), MODELS)
 
 
 def _bound(gpu: Gpu, h: Heads, pairs: Array, queries: Array, cached: Array) -> Array:
@@ -118,11 +130,13 @@ def _points(
 
 
 def _context(rows: Table, gpu: Gpu, stack: str) -> Points:
-    at, h = _layout(rows), _layout(rows).heads
+    at = _layout(rows)
+    h = at.heads
     batch, isl = rows.counts("batch_size", "batch"), rows.counts("isl", "seq_len")
+    prefix = rows.counts("step", low=0) if "step" in rows else np.zeros(len(rows))
     # Engines' tables time the call that also writes the prompt's keys and values to the cache.
-    done = attention_prefill(h, batch, isl, 0.0, cache_writes=1)
-    bound = _bound(gpu, h, batch * isl * (isl + 1) / 2, batch * isl, batch * isl)
+    done = attention_prefill(h, batch, isl, prefix, cache_writes=1)
+    bound = _bound(gpu, h, batch * isl * (prefix + (isl + 1) / 2), batch * isl, batch * (prefix + isl))
     regimes = {
         **bands(isl, "isl", (1, 64, 512, 2048)),
         "isl > 1,024, batch <= 4": (isl > 1024) & (batch <= 4),
@@ -131,7 +145,8 @@ def _context(rows: Table, gpu: Gpu, stack: str) -> Points:
 
 
 def _chunked(rows: Table, gpu: Gpu, stack: str) -> Points:
-    at, h = _layout(rows), _layout(rows).heads
+    at = _layout(rows)
+    h = at.heads
     chunk, prefix = rows.counts("prefill_chunk", "chunk"), rows.counts("kv_prefill", "prefix", low=0)
     done = attention_prefill(h, 1.0, chunk, prefix, cache_writes=0)
     bound = _bound(gpu, h, chunk * (prefix + (chunk + 1) / 2), chunk, prefix + chunk)
@@ -140,10 +155,11 @@ def _chunked(rows: Table, gpu: Gpu, stack: str) -> Points:
 
 
 def _generation(rows: Table, gpu: Gpu, stack: str) -> Points:
-    at, h = _layout(rows), _layout(rows).heads
+    at = _layout(rows)
+    h = at.heads
     batch = rows.counts("batch_size", "n_decode", "batch")
     # Where a table says what was cached, the new token comes on top.
-    each = rows.counts("kv_len") if "kv_len" in rows else rows.counts("kv_decode") + 1
+    each = rows.counts("kv_len") if "kv_len" in rows else rows.counts("kv_decode", low=0) + 1
     done = attention_decode(h, batch, batch * each)
     bound = _bound(gpu, h, batch * each, batch, batch * each)
     size = 4 * batch * each * h.kv_heads * h.qk_dim / 1e6
@@ -158,9 +174,10 @@ def _generation(rows: Table, gpu: Gpu, stack: str) -> Points:
 
 
 def _mixed(rows: Table, gpu: Gpu, stack: str) -> Points:
-    at, h = _layout(rows), _layout(rows).heads
+    at = _layout(rows)
+    h = at.heads
     chunk, prefix = rows.counts("prefill_chunk", "chunk"), rows.counts("kv_prefill", "prefix", low=0)
-    batch, each = rows.counts("n_decode", "batch"), rows.counts("kv_decode")
+    batch, each = rows.counts("n_decode", "batch"), rows.counts("kv_decode", low=0)
     prompt = attention_prefill(h, 1.0, chunk, prefix, cache_writes=0)
     done = attention_mixed(prompt, attention_decode(h, batch, batch * each))
     pairs = chunk * (prefix + (chunk + 1) / 2) + batch * (each + 1)

@@ -14,14 +14,15 @@ from ..operators.catalogue import FORMS, KINDS
 from .compare import FitsFor
 from .errors import summary
 from .fit import Found, Unknown, Values, fit
-from .points import Points
+from .points import Points, Skipped
 from .predict import beside, time_of
-from .split import fitted_keys, in_fit
+from .split import ALTERNATE, alternate, fitted_keys, in_fit
 from .table import Array, Mask
 
-#: Fewest runs that a fit needs.
-FEWEST = 8
-ALTERNATE = "every second row held out, as there is one shape, model or size only"
+#: Fewest runs that a fit needs, and fewest of them that it may see: it has four parameters.
+FEWEST, FEWEST_SEEN = 8, 4
+#: Decimals of the errors that a file states.
+DECIMALS = 6
 
 Fits = dict[str, OperatorFit]
 
@@ -41,23 +42,56 @@ def calibrate(points: Sequence[Points], source: str | None = None) -> list[Calib
     """Return a fit for each operator of each GPU and stack.
 
     Products are fitted first: what times include besides their operator, and parameters that a form inherits, are
-    taken from those fits, else from packaged ones. Raises InputError where there are too few runs or no scipy.
+    taken from those fits, else from packaged ones. Raises InputError where there is no scipy.
     """
-    groups: dict[tuple[str, str, str], list[Points]] = {}
-    for part in points:
-        groups.setdefault((part.gpu.name, part.stack, part.operator), []).append(part)
     order = {kind: place for place, kind in enumerate(KINDS)}
     known: dict[tuple[str, str], Fits] = {}
     found: list[Calibrated] = []
-    for (gpu, stack, operator), parts in sorted(groups.items(), key=lambda g: (order[g[0][2]], g[0])):
-        if sum(map(len, parts)) < FEWEST:
-            count = sum(map(len, parts))
-            raise InputError(f"{operator} of {gpu}, {stack}: {count} rows; a fit needs at least {FEWEST}")
+    for (gpu, stack, operator), parts in sorted(
+        _groups(points).items(), key=lambda g: (order[g[0][2]], g[0])
+    ):
         fits = known.setdefault((gpu, stack), _packaged(parts[0]))
         for made in _fits(operator, parts, fits, source):
             fits[made.kind] = made
             found.append(Calibrated(gpu, stack, made, tuple(parts), fits))
     return [replace(one, fit=_carried(one, found)) for one in found]
+
+
+def _groups(points: Iterable[Points]) -> dict[tuple[str, str, str], list[Points]]:
+    """Return the runs of each GPU, stack and operator."""
+    groups: dict[tuple[str, str, str], list[Points]] = {}
+    for part in points:
+        groups.setdefault((part.gpu.name, part.stack, part.operator), []).append(part)
+    return groups
+
+
+def fittable(points: Iterable[Points]) -> tuple[list[Points], list[Skipped]]:
+    """Return the runs that can be fitted, and those that cannot with the reason."""
+    good: list[Points] = []
+    left: list[Skipped] = []
+    for (gpu, stack, operator), parts in _groups(points).items():
+        joint = {part.joint for part in parts}
+        whole = [part for part in parts if len(joint) == 1 or part.joint]
+        counted = sum(map(len, whole)), sum(int(mask.sum()) for mask in _split(whole)[2])
+        name = f"{operator} of {gpu}, {stack}"
+        why = f"{name}: attention alone beside whole modules, which are fitted"
+        left += [Skipped(part.where, len(part), why) for part in parts if part not in whole]
+        if counted[0] >= FEWEST and counted[1] >= FEWEST_SEEN:
+            good += whole
+            continue
+        why = f"{name}: {counted[0]} rows, {counted[1]} of them not held out"
+        why += f"; a fit needs at least {FEWEST} and {FEWEST_SEEN}"
+        left += [Skipped(part.where, len(part), why) for part in whole]
+    return good, left
+
+
+def _split(parts: Sequence[Points]) -> tuple[tuple[str, ...], str, list[Mask]]:
+    """Return the fitted keys of some runs, how they are split, and which of them a fit may see."""
+    keys = fitted_keys(parts)
+    seen = [in_fit(part, keys) for part in parts]
+    if all(mask.all() for mask in seen):
+        return keys, ALTERNATE, [alternate(part) for part in parts]
+    return keys, parts[0].split, seen
 
 
 def _packaged(points: Points) -> Fits:
@@ -108,10 +142,7 @@ def _fits(
 ) -> list[OperatorFit]:
     """Return the fit of an operator, and that of the one fitted together with it, if any."""
     joint = parts[0].joint
-    keys = fitted_keys(parts)
-    split, seen = parts[0].split, [in_fit(part, keys) for part in parts]
-    if all(mask.all() for mask in seen):
-        split, seen = ALTERNATE, [_alternate(part) for part in parts]
+    keys, split, seen = _split(parts)
     rest = [beside(part, fits, joint) for part in parts]
     runs = _Runs(parts, seen, rest, fits, joint)
     best: tuple[Found, dict[str, str]] | None = None
@@ -131,14 +162,14 @@ def _fits(
             kind=kind,
             form=form,
             parameters={name: value for (of, name), value in values.items() if of == kind}
-            | {name: parts[0].stated[name] for name in FORMS[form].stated},
+            | {name: max(part.stated.get(name, 0.0) for part in parts) for name in FORMS[form].stated},
             source=source or ", ".join(dict.fromkeys(part.where for part in parts)),
             points=int(mask.sum()),
             held_out_points=int((~mask).sum()),
             split=split,
-            fitted_mape=inside["mape"],
-            held_out_mape=outside["mape"],
-            held_out_bias=outside["bias"],
+            fitted_mape=round(inside["mape"], DECIMALS),
+            held_out_mape=round(outside["mape"], DECIMALS),
+            held_out_bias=round(outside["bias"], DECIMALS),
             fitted_on=keys,
         )
         for kind, form in forms.items()
@@ -148,13 +179,6 @@ def _fits(
 def rounded(value: float) -> float:
     """Return a parameter to four digits, as a file states it: errors are those of what is written."""
     return float(f"{value:.4g}") if value > 1e-13 else 0.0
-
-
-def _alternate(part: Points) -> Mask:
-    order = np.argsort(part.lines, kind="stable")
-    found = np.zeros(len(part), dtype=bool)
-    found[order[::2]] = True
-    return found
 
 
 def _carried(one: Calibrated, all_of_them: Iterable[Calibrated]) -> OperatorFit:
@@ -168,7 +192,9 @@ def _carried(one: Calibrated, all_of_them: Iterable[Calibrated]) -> OperatorFit:
         times = [time_of(part.work, part, part.dtype, *own, fits) for part in other.points]
         errors = np.concatenate([t / part.seconds - 1 for t, part in zip(times, other.points)])
         worst = max(worst or (0.0, ""), (summary(errors)["mape"], other.gpu))
-    return one.fit if worst is None else replace(one.fit, carried_mape=worst[0], carried_to=worst[1])
+    if worst is None:
+        return one.fit
+    return replace(one.fit, carried_mape=round(worst[0], DECIMALS), carried_to=worst[1])
 
 
 def _comparable(one: Calibrated, other: Calibrated) -> bool:

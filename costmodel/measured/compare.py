@@ -14,7 +14,7 @@ from ..inputs.hardware import Gpu
 from .errors import ErrorRow, by_regime, summary
 from .points import Points
 from .predict import predicted
-from .split import in_fit
+from .split import seen
 from .table import Array, Mask
 
 FITTED, HELD_OUT = "fitted", "held_out"
@@ -53,7 +53,9 @@ class FitsFor:
         self.own = [e if isinstance(e, Efficiency) else load_efficiency(e) for e in own]
 
     def of(self, gpu: Gpu, stack: str) -> Efficiency:
-        """Return a complete set of fits: the same stack first, then the same engine, the GPU's others, lenders'.
+        """Return a complete set of fits: the user's first, then packaged ones of the GPU, then those of lenders.
+
+        Of several, those of the same stack come first, then those of the same engine.
 
         Raises InputError where nothing was measured on the GPU or one near it.
         """
@@ -64,8 +66,8 @@ class FitsFor:
                 return 0
             return 1 if _plain(efficiency.stack).partition("-")[0] == engine else 2
 
-        mine = [e for e in self.own if e.gpu == gpu.name]
-        mine = sorted((*mine, *(packaged(name) for name in files_of(gpu.name))), key=distance)
+        own = [e for e in self.own if e.gpu == gpu.name]
+        mine = sorted(own, key=distance) + sorted(map(packaged, files_of(gpu.name)), key=distance)
         fits: dict[str, OperatorFit] = {}
         for efficiency in mine:
             for kind, fit in efficiency.operators.items():
@@ -89,9 +91,9 @@ def compare(points: Points, efficiency: Efficiency) -> Compared:
     fit = efficiency.operators[points.operator]
     found = predicted(points, efficiency.operators)
     own = fit.borrowed is None and same_stack(fit.stack or efficiency.stack, points.stack)
-    seen = in_fit(points, fit.fitted_on) if own else np.zeros(len(points), dtype=bool)
+    known = seen(points, fit) if own else np.zeros(len(points), dtype=bool)
     origin = f"{fit.borrowed or points.gpu.name}, {fit.stack or efficiency.stack}"
-    return Compared(points, found, found / points.seconds - 1, seen, fit, origin)
+    return Compared(points, found, found / points.seconds - 1, known, fit, origin)
 
 
 def rows_of(compared: Sequence[Compared]) -> Iterable[ErrorRow]:

@@ -13,7 +13,8 @@ from .errors import ErrorRow, summary
 from .points import Skipped
 from .table import Array, Table
 
-COLUMNS = ("group", "bytes", "time_ms")
+COLUMNS = ("group", "bytes")
+PEAK, DESCRIPTORS = "theoretical_GBps", "n_descriptors"
 KIND = "kv_transfer"
 #: What tells machines of one group apart: each is a series of its own.
 MACHINE = ("hardware", "link", "software")
@@ -47,25 +48,27 @@ def compare_series(table: Table) -> CopySeries:
     A series of a packaged connector is predicted by it; any other one by latency and bandwidth that are fitted here
     to the sizes that are not held out.
     """
-    usable = (table.texts("bytes") != "") & (table.texts("time_ms") != "")
-    skipped = []
-    if (~usable).any():
-        skipped.append(Skipped(table.where, int((~usable).sum()), "states no bytes or no time"))
+    used, skipped = table.in_order().filled("bytes", table.time_column()), []
+    if len(used) < len(table):
+        skipped.append(Skipped(table.where, len(table) - len(used), "states no bytes or no time"))
     rows: list[ErrorRow] = []
-    used = table.where_true(usable)
     machines = [used.texts(name, default="") for name in MACHINE]
     for (group, *_), keep in used.groups(used.texts("group"), *machines):
         part = used.where_true(keep)
         sizes = part.numbers("bytes", above=True)
         if len(set(sizes.tolist())) < FEWEST and group not in CONNECTORS:
             skipped.append(Skipped(table.where, len(part), f"{group}: fewer than {FEWEST} sizes"))
-            continue
-        rows += _errors(group, part, sizes)
+        elif group in CONNECTORS and not _peak(part):
+            skipped.append(
+                Skipped(table.where, len(part), f"{group}: states no {PEAK}, which its fit is a share of")
+            )
+        else:
+            rows += _errors(group, part, sizes)
     return CopySeries(tuple(rows), tuple(skipped))
 
 
 def _errors(group: str, part: Table, sizes: Array) -> list[ErrorRow]:
-    seconds = part.seconds("time_ms")
+    seconds = part.seconds()
     seen = np.isin(sizes, np.unique(sizes)[::2])
     peak = _peak(part)
     fit = _packaged(group, peak) if group in CONNECTORS else fitted(sizes[seen], seconds[seen], peak)
@@ -99,13 +102,16 @@ def _row(group: str, gpu: str, split: str, errors: Array, below: int, origin: st
 
 def _peak(part: Table) -> float:
     """Bytes per second of the link as stated; 0 where it is not."""
-    stated = [cell for cell in part.texts("theoretical_GBps", default="") if cell]
-    return float(stated[0]) * GB if stated else 0.0
+    stated = part.filled(PEAK) if PEAK in part else ()
+    return float(stated.numbers(PEAK, above=True)[0]) * GB if stated else 0.0
 
 
 def _descriptors(part: Table) -> Array:
-    cells = part.texts("n_descriptors", default="")
-    return np.array([float(cell) if cell else 0.0 for cell in cells])
+    found = np.zeros(len(part))
+    stated = part.texts(DESCRIPTORS, default="") != ""
+    if stated.any():
+        found[stated] = part.where_true(stated).counts(DESCRIPTORS, low=0)
+    return found
 
 
 def _packaged(group: str, peak: float) -> _Fit:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from ..errors import InputError
 from ..families import packaged_models, read_model
 from ..inputs.model import Attention, Dense
-from .table import Table, read_table
+from .points import Read, kept
+from .table import Array, Table, read_table
 
 BESIDE = "model_dims.csv"
 COLUMNS = ("n_head", "n_kv_head", "n_embd", "n_expanded_embd", "vocab_size", "use_gated_mlp")
@@ -34,24 +38,55 @@ class Dims(NamedTuple):
         """KV heads of a GPU: replicated once TP exceeds their number."""
         return max(1, self.kv_heads // tp)
 
+    def splits(self, tp: int) -> bool:
+        """Whether ``tp`` GPUs get equal parts, KV heads whole or replicated."""
+        shared = self.kv_heads % tp == 0 or tp % self.kv_heads == 0
+        return self.heads % tp == 0 and self.width % tp == 0 and shared
+
+
+def sized(rows: Table, read: Read) -> tuple[Table, Mapping[str, Dims]]:
+    """Return the rows of models whose sizes are known and split over their TP, and the sizes; others are left out."""
+    known: dict[str, Dims] = {}
+    models = rows.texts("model")
+    for model in sorted(set(models.tolist())):
+        try:
+            known[model] = dims_of(model, rows)
+        except InputError as error:
+            rows = kept(rows, read, rows.texts("model") != model, str(error))
+    names, degrees = rows.texts("model").tolist(), tensor_parallel(rows).tolist()
+    even = {(name, tp): known[name].splits(int(tp)) for name, tp in set(zip(names, degrees))}
+    whole = np.array([even[pair] for pair in zip(names, degrees)], dtype=bool)
+    return kept(rows, read, whole, "its TP does not split the model into equal parts"), known
+
+
+def tensor_parallel(rows: Table) -> Array:
+    """Return the TP of each row, 1 where no column says it."""
+    return rows.counts("tp") if "tp" in rows else np.ones(len(rows))
+
 
 def dims_of(model: str, table: Table) -> Dims:
     """Return the sizes of a model: stated beside the table, else those of the packaged model.
 
     Raises InputError where neither is known, or the model is not a dense one with one kind of attention.
     """
-    stated = _beside(table.where).get(model.lower())
+    stated = _beside(Path(table.where).parent / BESIDE).get(model.lower())
     return stated or _packaged(model)
 
 
-@lru_cache(maxsize=64)
-def _beside(where: str) -> dict[str, Dims]:
-    path = Path(where).parent / BESIDE
-    if not path.is_file():
+def _beside(path: Path) -> dict[str, Dims]:
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError:
         return {}
+    return _stated(path, changed)
+
+
+@lru_cache(maxsize=64)
+def _stated(path: Path, changed: int) -> dict[str, Dims]:
+    """Sizes that a file states, read once until it changes."""
     table = read_table(path)
     heads, kv_heads, hidden, width, vocab = (table.counts(name) for name in COLUMNS[:5])
-    gated = table.texts("use_gated_mlp")
+    gated = table.texts(COLUMNS[5])
     return {
         name.lower(): Dims(
             int(heads[i]), int(kv_heads[i]), int(hidden[i] / heads[i]), int(hidden[i]), int(width[i]),

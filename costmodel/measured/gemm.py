@@ -6,7 +6,7 @@ import numpy as np
 
 from ..inputs.hardware import Gpu
 from ..operators.work import gemm
-from .points import BYTES, DTYPES, Given, Points, Read, bands, by_gpu_and_stack, labels
+from .points import BYTES, Given, Points, Read, bands, by_gpu_and_stack, dtype_of, labels
 from .table import Table
 
 COLUMNS = ("m", "n", "k")
@@ -20,7 +20,7 @@ def read(table: Table, given: Given) -> Read:
 
     def make(rows: Table, gpu: Gpu, stack: str) -> None:
         for (word,), keep in rows.groups(rows.texts("gemm_dtype", "dtype", default="bfloat16")):
-            dtype = DTYPES.get(word.lower())
+            dtype = dtype_of(word)
             if dtype is None or f"peak_{dtype}" not in gpu.values:
                 why = "is not modelled" if dtype is None else f"has no peak on {gpu.name}"
                 found.skip(rows, int(keep.sum()), f"gemm_dtype {word!r} {why}")

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
 from ..inputs.hardware import Gpu
 from ..operators.work import Work, gemm, streaming
-from .dims import Dims, dims_of
-from .points import Given, Points, Read, bands, by_gpu_and_stack
+from .dims import Dims, sized, tensor_parallel
+from .points import NOT_STATED, Given, Points, Read, as_keys, bands, by_gpu_and_stack
 from .table import Array, Mask, Table, Texts, scale
 
 SPLIT = "every second model held out"
 WIDE_STACK = "vidur"
 EDGES = (16, 128, 1024)
+#: Columns of how much an operator works on: new tokens, or sequences where it sees the last token of each.
+TOKENS, SEQUENCES = ("tokens", "num_tokens"), "sequences"
 
 Shape = Callable[[Dims, int], tuple[float, float]]
 Width = Callable[[Dims, int], float]
@@ -85,56 +86,37 @@ def read(table: Table, given: Given) -> Read:
     found = Read()
 
     def make(rows: Table, gpu: Gpu, stack: str) -> None:
-        known, unknown = _known(rows)
-        for why, keep in unknown.items():
-            found.skip(rows, int(keep.sum()), why)
-        everything = np.logical_or.reduce([*unknown.values(), np.zeros(len(rows), dtype=bool)])
-        runs = _long(rows.where_true(~everything)) if "layer" in rows else _wide(rows.where_true(~everything))
+        rows, known = sized(rows, found)
+        runs = _long(rows) if "layer" in rows else _wide(rows)
         products = [run for run in runs if run.name in PRODUCTS]
         if products:
             found.points.append(_products(products, known, gpu, stack, rows.where))
         for kind in dict.fromkeys(STREAMS[run.name][0] for run in runs if run.name in STREAMS):
             chosen = [run for run in runs if STREAMS.get(run.name, ("",))[0] == kind]
-            found.points.append(_streams(kind, chosen, known, gpu, stack, rows.where))
-        left = [run for run in runs if run.name not in PRODUCTS and run.name not in STREAMS]
-        for run in left:
-            found.skip(rows, len(run.seconds), f"{run.name} is not modelled")
+            if "l2_cache" in gpu.values:
+                found.points.append(_streams(kind, chosen, known, gpu, stack, rows.where))
+            else:
+                found.skip(rows, sum(len(run.seconds) for run in chosen), f"{gpu.name} has no l2_cache")
+        for run in runs:
+            if run.name not in PRODUCTS and run.name not in STREAMS:
+                found.skip(rows, len(run.seconds), f"{run.name} is not modelled")
 
-    by_gpu_and_stack(table, given, found, make, "not stated" if "layer" in table else WIDE_STACK)
+    by_gpu_and_stack(table, given, found, make, NOT_STATED if "layer" in table else WIDE_STACK)
     return found
 
 
-def _known(rows: Table) -> tuple[dict[str, Dims], dict[str, Mask]]:
-    known: dict[str, Dims] = {}
-    unknown: dict[str, Mask] = {}
-    models = rows.texts("model")
-    for model in sorted(set(models)):
-        try:
-            known[str(model)] = dims_of(str(model), rows)
-        except InputError as error:
-            unknown[str(error)] = models == model
-    return known, unknown
-
-
 def _wide(rows: Table) -> list[_Runs]:
-    tp, tokens = rows.counts("tp"), rows.counts("num_tokens", "tokens")
     runs = []
     for column in rows.columns:
-        name = column.rpartition("_")[0]
-        if column in SUMS or name not in (*PRODUCTS, *STREAMS):
+        if column in SUMS or not scale(column):
             continue
-        part = rows.where_true(rows.texts(column) != "")
-        if not len(part):
-            continue
-        seconds = part.numbers(column) * scale(column)
-        keep = seconds > 0  # a time below the resolution is stated as 0
-        own = rows.texts(column) != ""
-        runs.append(
-            _Runs(
-                name, part.texts("model")[keep], tp[own][keep], tokens[own][keep], seconds[keep],
-                part.lines[keep],
-            )
-        )  # fmt: skip
+        part = rows.filled(column)
+        seconds = part.seconds(column, zero=True)
+        part, seconds = part.where_true(seconds > 0), seconds[seconds > 0]
+        if len(part):
+            tokens = part.counts("num_tokens", "tokens")
+            name = column.rpartition("_")[0]
+            runs.append(_Runs(name, part.texts("model"), tensor_parallel(part), tokens, seconds, part.lines))
     return runs
 
 
@@ -142,23 +124,20 @@ def _long(rows: Table) -> list[_Runs]:
     runs = []
     for (name,), keep in rows.groups(rows.texts("layer")):
         part = rows.where_true(keep)
-        by = "sequences" if "tokens" not in part or "" in part.texts("tokens") else "tokens"
+        by = next((column for column in TOKENS if column in part and "" not in part.texts(column)), SEQUENCES)
         part = part.filled(by)
         if len(part):
-            runs.append(
-                _Runs(
-                    name, part.texts("model"), part.counts("tp"), part.counts(by), part.seconds(), part.lines
-                )
-            )
+            degrees, seconds = tensor_parallel(part), part.seconds()
+            runs.append(_Runs(name, part.texts("model"), degrees, part.counts(by), seconds, part.lines))
     return runs
 
 
-def _sizes(run: _Runs, known: dict[str, Dims], of: Callable[[Dims, int], float]) -> Array:
+def _sizes(run: _Runs, known: Mapping[str, Dims], of: Callable[[Dims, int], float]) -> Array:
     found = {(m, t): of(known[m], int(t)) for m, t in set(zip(run.model.tolist(), run.tp.tolist()))}
     return np.array([found[key] for key in zip(run.model.tolist(), run.tp.tolist())], dtype=float)
 
 
-def _products(runs: list[_Runs], known: dict[str, Dims], gpu: Gpu, stack: str, where: str) -> Points:
+def _products(runs: list[_Runs], known: Mapping[str, Dims], gpu: Gpu, stack: str, where: str) -> Points:
     shapes = [
         (_sizes(run, known, _part(PRODUCTS[run.name], 0)), _sizes(run, known, _part(PRODUCTS[run.name], 1)))
         for run in runs
@@ -177,7 +156,7 @@ def _part(shape: Shape, place: int) -> Width:
 
 
 def _streams(
-    kind: str, runs: list[_Runs], known: dict[str, Dims], gpu: Gpu, stack: str, where: str
+    kind: str, runs: list[_Runs], known: Mapping[str, Dims], gpu: Gpu, stack: str, where: str
 ) -> Points:
     width = np.concatenate([_sizes(run, known, STREAMS[run.name][1]) for run in runs])
     tokens = np.concatenate([run.tokens for run in runs])
@@ -205,7 +184,7 @@ def _joined(
         where=where,
         work=work,
         seconds=np.concatenate([run.seconds for run in runs]),
-        keys=np.concatenate([run.model for run in runs]),
+        keys=as_keys(np.concatenate([run.model for run in runs])),
         bound_s=bound,
         lines=np.concatenate([run.lines for run in runs]),
         regimes=regimes,

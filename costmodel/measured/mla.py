@@ -8,7 +8,7 @@ import numpy as np
 
 from ..inputs.hardware import Gpu
 from ..operators.work import Heads, Work, gemm, latent_absorbed, latent_prefill, module
-from .points import BYTES, DTYPES, Beside, Given, Points, Read, bands, by_gpu_and_stack, labels
+from .points import BYTES, Beside, Given, Points, Read, bands, by_gpu_and_stack, dtype_of, labels
 from .table import Array, Mask, Table
 
 SPLIT = "every second number of heads held out"
@@ -28,18 +28,17 @@ def read(table: Table, given: Given) -> Read:
         if "phase" not in rows:
             found.points.append(_alone(rows, gpu, stack))
             return
-        products = rows.texts("gemm_type", default="bfloat16")
-        for (phase, kv, word), keep in rows.groups(
-            rows.texts("phase"), rows.texts("kv_cache_dtype", default="bfloat16"), products
-        ):
-            count = int(keep.sum())
-            if phase not in _PHASES or DTYPES.get(kv) is None or DTYPES.get(word) is None:
+        cache, products = (rows.texts(name, default="bfloat16") for name in ("kv_cache_dtype", "gemm_type"))
+        for (phase, kv, word), keep in rows.groups(rows.texts("phase"), cache, products):
+            way, product, count = _PHASES.get(phase.lower()), dtype_of(word), int(keep.sum())
+            if way is None or dtype_of(kv) is None or product is None:
                 found.skip(rows, count, f"phase {phase!r}, cache {kv!r}, products {word!r} are not modelled")
-            elif DTYPES[kv] == "fp8":
+            elif dtype_of(kv) == "fp8":
                 found.skip(rows, count, "an fp8 cache runs other kernels, which were not fitted")
+            elif f"peak_{product}" not in gpu.values:
+                found.skip(rows, count, f"{gpu.name} has no peak for products in {word}")
             else:
-                decode = _PHASES[phase] == "decode"
-                found.points.append(_module(rows.where_true(keep), gpu, stack, DTYPES[word], decode))
+                found.points.append(_module(rows.where_true(keep), gpu, stack, product, way == "decode"))
 
     by_gpu_and_stack(table, given, found, make)
     return found
@@ -47,7 +46,7 @@ def read(table: Table, given: Given) -> Read:
 
 def _alone(rows: Table, gpu: Gpu, stack: str) -> Points:
     heads, batch, isl = rows.counts("num_heads"), rows.counts("batch_size"), rows.counts("isl")
-    prefix = rows.numbers("step") if "step" in rows else np.zeros(len(rows))
+    prefix = rows.counts("step", low=0)
     done = latent_prefill(Heads(heads, heads, NOPE + ROPE, V, WIDE, WIDE), isl, prefix, sequences=batch)
     pairs = batch * isl * (prefix + (isl + 1) / 2)
     least = WIDE * batch * heads * (NOPE + ROPE + V) * (2 * isl + prefix)
@@ -100,9 +99,8 @@ class _Shape(NamedTuple):
 
 
 def _module(rows: Table, gpu: Gpu, stack: str, product: str, decode: bool) -> Points:
-    shape = _Shape(
-        rows.counts("num_heads"), rows.counts("batch_size"), rows.counts("isl"), rows.numbers("step")
-    )
+    heads, batch, isl = rows.counts("num_heads"), rows.counts("batch_size"), rows.counts("isl")
+    shape = _Shape(heads, batch, isl, rows.counts("step", low=0))
     kernels = np.char.lower(rows.texts("kernel_source", default=""))
     absorbed = np.full(len(rows), decode) | np.isin(kernels, ABSORBED)
     reach = shape.new[absorbed & (not decode)]

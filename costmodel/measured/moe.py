@@ -8,8 +8,8 @@ import numpy as np
 
 from ..inputs.hardware import Gpu
 from ..operators.work import experts
-from .points import BYTES, DTYPES, Given, Points, Read, bands, by_gpu_and_stack, labels
-from .table import Array, Table, Texts
+from .points import BYTES, Given, Points, Read, bands, by_gpu_and_stack, dtype_of, kept, labels
+from .table import Array, Mask, Table, Texts
 
 SPLIT = "every second (hidden, width, top k, experts) shape held out"
 EDGES = (8, 256, 2048)
@@ -31,11 +31,12 @@ def read(table: Table, given: Given) -> Read:
     found = Read()
 
     def make(rows: Table, gpu: Gpu, stack: str) -> None:
+        rows = kept(rows, found, _possible(rows), "experts, top k or width do not split over its GPUs")
         kernels = rows.texts("kernel_source", default="")
         for (word, kernel), keep in rows.groups(
             rows.texts("moe_dtype", "dtype", default="bfloat16"), kernels
         ):
-            dtype = DTYPES.get(word.lower())
+            dtype = dtype_of(word)
             count = int(keep.sum())
             if dtype is None or f"peak_{dtype}" not in gpu.values:
                 found.skip(rows, count, f"moe_dtype {word!r} is not modelled on {gpu.name}")
@@ -46,6 +47,17 @@ def read(table: Table, given: Given) -> Read:
 
     by_gpu_and_stack(table, given, found, make)
     return found
+
+
+def _possible(rows: Table) -> Mask:
+    """Rows in which each GPU has equal parts, and each token as many experts as it asks for."""
+    total = rows.counts("num_experts")
+    whole = (rows.counts("inter_size") % _ranks(rows, "moe_tp_size") == 0) & (rows.counts("topk") <= total)
+    return np.asarray(whole & (total % _ranks(rows, "moe_ep_size") == 0))
+
+
+def _ranks(rows: Table, column: str) -> Array:
+    return rows.counts(column) if column in rows else np.ones(len(rows))
 
 
 def skew_of(tokens: Array, top_k: Array, total: Array, distribution: Texts) -> Array:
@@ -59,8 +71,7 @@ def skew_of(tokens: Array, top_k: Array, total: Array, distribution: Texts) -> A
 def _points(rows: Table, gpu: Gpu, stack: str, dtype: str) -> Points:
     tokens, hidden = rows.counts("num_tokens"), rows.counts("hidden_size")
     whole, top_k, total = rows.counts("inter_size"), rows.counts("topk"), rows.counts("num_experts")
-    tp = rows.counts("moe_tp_size") if "moe_tp_size" in rows else np.ones(len(rows))
-    ranks = rows.counts("moe_ep_size") if "moe_ep_size" in rows else np.ones(len(rows))
+    tp, ranks = _ranks(rows, "moe_tp_size"), _ranks(rows, "moe_ep_size")
     distribution = rows.texts("distribution", default="balanced")
     skew, width = skew_of(tokens, top_k, total, distribution), whole / tp
     each = BYTES[dtype]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..inputs.hardware import Gpu, gpu_named
+from ..inputs.hardware import Gpu, gpu_named, packaged_name
 from ..operators.work import Work
 from .table import Array, Mask, Table, Texts
 
@@ -21,6 +21,11 @@ DTYPES = {
     "fp8_block": "fp8", "fp8_e4m3": "fp8", "int8": "int8", "w8a8": "int8",
 }  # fmt: skip
 BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
+
+
+def dtype_of(word: str) -> str | None:
+    """Return the dtype that a table's word means, None where it is none of those modelled."""
+    return DTYPES.get(word.lower().removeprefix("torch."))
 
 
 @dataclass(frozen=True)
@@ -103,28 +108,33 @@ class Given:
 
 
 _IN_NAME = re.compile(r"(vllm|sglang|trtllm|tensorrt[-_]?llm)[-_]?v?(\d+(?:\.\d+)*)", re.IGNORECASE)
-_GPU_COLUMNS = ("gpu", "system", "hardware", "device")
+_GPU_COLUMNS = ("gpu", "system", "hardware", "device", "accelerator")
+_STACK_COLUMNS = (("framework", "version"), ("engine", "engine_version"), ("backend", "version"))
+NOT_STATED = "not stated"
+#: What no prediction goes without, of a GPU.
+NEEDED = ("peak_bf16", "memory_bandwidth")
 
 
-def stacks(table: Table, given: Given, default: str = "not stated") -> Texts:
+def stacks(table: Table, given: Given, default: str = NOT_STATED) -> Texts:
     """Return the stack of each row: as given, by its columns, by the file's name, else ``default``."""
     if given.stack:
         return np.full(len(table), given.stack)
     if "stack" in table:
-        return table.texts("stack")
-    for engine, version in (("framework", "version"), ("engine", "engine_version"), ("backend", "version")):
+        found = table.texts("stack")
+        return np.where(found == "", default, found)
+    for engine, version in _STACK_COLUMNS:
         if engine in table and version in table:
-            return _joined(table.texts(engine), table.texts(version))
+            return _joined(table.texts(engine), table.texts(version), default)
     if "nccl_version" in table:
-        return _joined(np.full(len(table), "nccl"), table.texts("nccl_version"))
+        return _joined(np.full(len(table), "nccl"), table.texts("nccl_version"), default)
     if "vllm" in table:
-        return _joined(np.full(len(table), "vllm"), table.texts("vllm"))
+        return _joined(np.full(len(table), "vllm"), table.texts("vllm"), default)
     if "version" in table and "kernel_source" in table:
         engines = [_engine_of(kernel) for kernel in table.texts("kernel_source")]
-        return _joined(np.array(engines), table.texts("version"))
-    found = _IN_NAME.search(Path(table.where).name)
-    if found:
-        engine, version = found[1].lower(), found[2]
+        return _joined(np.array(engines), table.texts("version"), default)
+    found_name = _IN_NAME.search(Path(table.where).name)
+    if found_name:
+        engine, version = found_name[1].lower(), found_name[2]
         dotted = version if "." in version or len(version) < 3 else f"{version[0]}.{version[1:]}"
         return np.full(len(table), f"{engine}-{dotted}")
     return np.full(len(table), default)
@@ -135,18 +145,28 @@ def _engine_of(kernel: str) -> str:
     return next((name for name in ("vllm", "sglang", "trtllm") if name in folded), "kernel")
 
 
-def _joined(engines: Texts, versions: Texts) -> Texts:
-    return np.array([f"{engine.lower()}-{version}" for engine, version in zip(engines, versions)])
+def _joined(engines: Texts, versions: Texts, default: str) -> Texts:
+    named = ["-".join(part for part in pair if part) for pair in zip(np.char.lower(engines), versions)]
+    return np.array([name or default for name in named])
 
 
 def gpus(table: Table, given: Given) -> Texts:
-    """Return the GPU column, or what the user said. Raises InputError where neither says."""
-    if given.gpu is not None:
-        return np.full(len(table), given.gpu.name)
+    """Return the GPU column, else what the user said. Raises InputError where neither says."""
     for name in _GPU_COLUMNS:
         if name in table:
             return table.texts(name)
+    if given.gpu is not None:
+        return np.full(len(table), given.gpu.name)
     table.refuse("no column says the GPU (gpu or system); name it with --hardware")
+
+
+def _gpu(name: str, given: Given) -> Gpu:
+    """Return the GPU of a cell; the user's, where that has the name or nothing packaged has."""
+    if given.gpu is None:
+        return gpu_named(name)
+    if packaged_name(name) in (packaged_name(given.gpu.name), None):
+        return given.gpu
+    return gpu_named(name)
 
 
 def by_gpu_and_stack(
@@ -154,16 +174,30 @@ def by_gpu_and_stack(
     given: Given,
     read: Read,
     make: Callable[[Table, Gpu, str], None],
-    default: str = "not stated",
+    default: str = NOT_STATED,
 ) -> None:
     """Call ``make`` with the rows of each GPU and stack; rows of a GPU that is not known are left out."""
+    table = table.in_order()
     for (name, stack), keep in table.groups(gpus(table, given), stacks(table, given, default)):
         try:
-            gpu = given.gpu or gpu_named(name)
+            gpu = _gpu(name, given)
+            for key in NEEDED:
+                gpu.get(key)
         except InputError as error:
             read.skip(table, int(keep.sum()), str(error))
-            continue
-        make(table.where_true(keep), gpu, stack)
+        else:
+            make(table.where_true(keep), gpu, stack)
+
+
+def kept(rows: Table, read: Read, keep: Mask, why: str) -> Table:
+    """Return the rows that ``keep`` marks; the others are left out because of ``why``."""
+    read.skip(rows, int((~keep).sum()), why)
+    return rows if keep.all() else rows.where_true(keep)
+
+
+def as_keys(names: Texts) -> Texts:
+    """Return texts that a list with commas can hold."""
+    return np.char.replace(names, ",", ";")
 
 
 def labels(*columns: Array) -> Texts:

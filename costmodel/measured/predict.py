@@ -33,7 +33,7 @@ def hardware_of(gpu: Gpu, dtype: str) -> dict[str, Any]:
 def fitted_of(fits: Fits, kind: str) -> Fitted:
     """Return form and parameters of a kind. Raises InputError where no fit is known."""
     if kind not in fits:
-        raise InputError(f"no fit of {kind} is known")
+        raise InputError(f"no fit of {kind} is known, which the operator leans on: pass tables of it, too")
     return fits[kind].form, fits[kind].parameters
 
 

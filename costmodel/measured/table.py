@@ -14,7 +14,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError, shorten, unknown
+from ..errors import InputError, nearest, shorten
 
 Array = NDArray[np.float64]
 Texts = NDArray[np.str_]
@@ -24,6 +24,11 @@ Mask = NDArray[np.bool_]
 UNITS = {"_ns": 1e-9, "_us": 1e-6, "_ms": 1e-3, "_s": 1.0}
 #: Names that columns of times have before their unit.
 TIMES = ("latency", "time", "duration", "median", "elapsed")
+#: Largest number of a cell, and the times that a measurement can mean, in seconds.
+LARGEST = 1e15
+SHORTEST, LONGEST = 1e-12, 1e6
+#: Letters of a cell that are kept: what is longer is a remark, or no cell of a table.
+_KEPT = 500
 _SHOWN = 5
 
 
@@ -52,42 +57,23 @@ class Table:
                 return self.columns[name]
         if default is not None:
             return np.full(len(self), default)
-        self.refuse(f"{unknown('column', names[0], self.columns)}: expected one of {', '.join(names)}")
+        self.refuse(missing(names, self.columns))
 
     def numbers(self, *names: str, low: float = 0.0, above: bool = False) -> Array:
         """Return the first column of these names as numbers from ``low`` (excluded where ``above``).
 
         Raises InputError naming the lines whose cells are no such number.
         """
-        name = next((name for name in names if name in self.columns), names[0])
-        cells = self.texts(*names)
-        try:
-            found = cells.astype(np.float64)
-        except ValueError:
-            found = np.array([_number(cell) for cell in cells])
-        wrong = ~np.isfinite(found) | (found < low) | (above & (found == low))
-        if wrong.any():
-            expected = f"a number {'above' if above else 'of at least'} {low:g}"
-            self._wrong_cells(name, wrong, expected)
-        return np.asarray(found, dtype=np.float64)
-
-    def _wrong_cells(self, name: str, wrong: Mask, expected: str) -> NoReturn:
-        places = np.flatnonzero(wrong)
-        problems = [
-            f"line {self.lines[place]}, column {name!r}: {shorten(str(self.columns[name][place]))!r} is not "
-            f"{expected}"
-            for place in places[:_SHOWN]
-        ]
-        more = len(places) - _SHOWN
-        self.refuse(problems + ([f"and {more:,} more cells of this column"] if more > 0 else []))
+        found = self._floats(names)
+        wrong = ~(found <= LARGEST) | (found < low) | (above & (found == low))
+        self._check(names, wrong, f"a number {'above' if above else 'of at least'} {low:g}")
+        return found
 
     def counts(self, *names: str, low: int = 1) -> Array:
         """Return a column of whole numbers of at least ``low``."""
-        found = self.numbers(*names, low=low)
-        wrong = found != np.floor(found)
-        if wrong.any():
-            name = next(name for name in names if name in self.columns)
-            self._wrong_cells(name, wrong, f"a whole number of at least {low}")
+        found = self._floats(names)
+        wrong = ~(found <= LARGEST) | (found < low) | (found != np.floor(found))
+        self._check(names, wrong, f"a whole number of at least {low}")
         return found
 
     def time_column(self) -> str:
@@ -99,17 +85,53 @@ class Table:
             for unit in UNITS:
                 if name + unit in self.columns:
                     return name + unit
-        self.refuse("no column of times; expected latency_ms, time_us or a like name with its unit")
+        bare = next((name for name in self.columns if name.lower() in TIMES), None)
+        why = "no column of times" if bare is None else f"column {bare!r} names no unit of its times"
+        self.refuse(f"{why}; expected latency_ms, time_us or a like name with its unit")
 
-    def seconds(self, name: str | None = None) -> Array:
-        """Return measured times in seconds: those of the column ``name``, else of the one named as a time."""
+    def seconds(self, name: str | None = None, *, zero: bool = False) -> Array:
+        """Return measured times in seconds: those of the column ``name``, else of the one named as a time.
+
+        ``zero``: one below the resolution may be stated as 0.
+        """
         column = name or self.time_column()
-        return self.numbers(column, above=True) * scale(column)
+        found = self._floats((column,)) * scale(column)
+        good = (found >= SHORTEST) & (found <= LONGEST) | (zero & (found == 0))
+        self._check((column,), ~good, "a time above 0")
+        return found
+
+    def _floats(self, names: Sequence[str]) -> Array:
+        """The first column of these names as numbers, NaN where a cell is none."""
+        cells = self.texts(*names)
+        try:
+            return cells.astype(np.float64)
+        except ValueError:
+            return np.array([_number(cell) for cell in cells])
+
+    def _check(self, names: Sequence[str], wrong: Mask, expected: str) -> None:
+        if not wrong.any():
+            return
+        name = next(name for name in names if name in self.columns)
+        places = sorted(np.flatnonzero(wrong), key=lambda place: int(self.lines[place]))
+        problems = [
+            f"line {self.lines[place]}, column {name!r}: {shorten(str(self.columns[name][place]))!r} is not "
+            f"{expected}"
+            for place in places[:_SHOWN]
+        ]
+        more = len(places) - _SHOWN
+        self.refuse(problems + ([f"and {more:,} more cells of this column"] if more > 0 else []))
 
     def where_true(self, keep: Mask) -> Table:
         """Return the rows that ``keep`` marks."""
         columns = {name: cells[keep] for name, cells in self.columns.items()}
         return replace(self, columns=columns, lines=self.lines[keep])
+
+    def in_order(self) -> Table:
+        """Return the rows in the order of their cells, so that nothing depends on that of the file."""
+        rows = list(zip(*(self.columns[name].tolist() for name in sorted(self.columns))))
+        order = np.array(sorted(range(len(rows)), key=rows.__getitem__), dtype=np.intp)
+        columns = {name: cells[order] for name, cells in self.columns.items()}
+        return replace(self, columns=columns, lines=self.lines[order])
 
     def filled(self, *names: str) -> Table:
         """Return the rows that have text in every one of these columns."""
@@ -130,9 +152,16 @@ class Table:
             yield key, keep
 
 
+def missing(names: Sequence[str], columns: Iterable[str]) -> str:
+    """Return the sentence for a column that is not there: what else it may be called, and the nearest one."""
+    others = f" (or {', '.join(names[1:])})" if len(names) > 1 else ""
+    match = nearest(names[0], columns)
+    return f"column {names[0]!r} is missing{others}" + (f"; nearest present: {match!r}" if match else "")
+
+
 def scale(column: str) -> float:
-    """Return the seconds of one unit of a column, by the end of its name."""
-    return next((seconds for unit, seconds in UNITS.items() if column.endswith(unit)), 1.0)
+    """Return the seconds of one unit of a column, by the end of its name; 0 where it names none."""
+    return next((seconds for unit, seconds in UNITS.items() if column.endswith(unit)), 0.0)
 
 
 def _number(cell: str) -> float:
@@ -150,22 +179,28 @@ def read_table(path: str | Path) -> Table:
     """
     where = str(path)
     rows = list(_rows(_text(Path(path), where), where))
-    if not rows or len(rows) < 2:
+    if len(rows) < 2:
         raise InputError("holds no rows; expected a CSV file with a header", where=where)
     (_, header), body = rows[0], rows[1:]
-    names = [name.strip() for name in header]
+    names = [shorten(name.strip()) for name in header]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError([f"column {name!r} stands in the header twice" for name in twice], where=where)
-    ragged = [line for line, row in body if len(row) != len(names)]
+    ragged = [(line, len(row)) for line, row in body if len(row) != len(names)]
     if ragged:
+        line, cells = ragged[0]
         raise InputError(
-            f"line {ragged[0]}: expected {len(names)} cells, as the header has ({len(ragged):,} such lines)",
+            f"line {line}: {cells} cells; expected {len(names)}, as the header has ({len(ragged):,} such lines)",
             where=where,
         )
-    cells = np.array([[cell.strip() for cell in row] for _, row in body], dtype=object)
-    columns = {name: cells[:, place].astype(str) for place, name in enumerate(names)}
+    columns = {
+        name: np.array([_kept(row[place].strip()) for _, row in body]) for place, name in enumerate(names)
+    }
     return Table(where, columns, np.array([line for line, _ in body], dtype=np.int64))
+
+
+def _kept(cell: str) -> str:
+    return cell if len(cell) <= _KEPT else cell[:_KEPT] + "..."
 
 
 def _text(path: Path, where: str) -> str:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import InputError
-from . import attention, collective, gemm, layer_ops, mla, moe
+from . import attention, collective, dims, gemm, layer_ops, mla, moe
 from .points import Given, Read
 from .table import Table, read_table
 
 
 class TableKind(NamedTuple):
-    """A kind of table: the kinds of validation it serves, the columns it has, and its reader."""
+    """A kind of table: the kinds of validation it serves, the columns it has, its reader, and columns it has not."""
 
     kinds: tuple[str, ...]
     columns: tuple[str, ...]
     read: Callable[[Table, Given], Read]
+    never: tuple[str, ...] = ()
+
+    def holds(self, columns: Container[object]) -> bool:
+        """Say whether a table with these columns is of this kind."""
+        return all(name in columns for name in self.columns) and not any(n in columns for n in self.never)
 
 
 #: In this order: the first whose columns are all there is meant.
@@ -26,7 +31,7 @@ TABLES = (
     TableKind(("chunked_attention",), ("prefill_chunk",), attention.read_chunked),
     TableKind(("generation_attention",), ("n_decode", "kv_decode"), attention.read_generation),
     TableKind(("generation_attention",), ("batch_size", "kv_len", "num_heads"), attention.read_generation),
-    TableKind(("mla",), ("num_heads", "batch_size", "isl", "step"), mla.read),
+    TableKind(("mla",), ("num_heads", "batch_size", "isl", "step"), mla.read, never=attention.KV_HEADS),
     TableKind(("context_attention",), ("batch_size", "isl", "num_heads"), attention.read_context),
     TableKind(("moe",), ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts"), moe.read),
     TableKind(("gemm",), gemm.COLUMNS, gemm.read),
@@ -43,11 +48,11 @@ _SUFFIXES = (".csv", ".csv.gz")
 
 def kind_of(table: Table) -> TableKind | None:
     """Return which kind a table is by its columns, None where it is none."""
-    return next((kind for kind in TABLES if all(name in table for name in kind.columns)), None)
+    return next((kind for kind in TABLES if kind.holds(table)), None)
 
 
 def files_of(paths: Iterable[str | Path]) -> list[tuple[Path, bool]]:
-    """Return files, and whether each was named itself; a folder stands for every table below it.
+    """Return files, and whether each was named itself; a folder stands for every table of measurements below it.
 
     Raises InputError for a folder without tables.
     """
@@ -57,7 +62,8 @@ def files_of(paths: Iterable[str | Path]) -> list[tuple[Path, bool]]:
         if not path.is_dir():
             found.append((path, True))
             continue
-        inside = sorted(file for file in path.rglob("*") if file.name.endswith(_SUFFIXES))
+        tables = (file for file in path.rglob("*") if file.name.endswith(_SUFFIXES))
+        inside = sorted(file for file in tables if file.name != dims.BESIDE)
         if not inside:
             raise InputError("holds no .csv or .csv.gz file", where=str(path))
         found += [(file, False) for file in inside]

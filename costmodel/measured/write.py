@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import InputError
-from ..inputs.efficiency import Efficiency, OperatorFit
+from ..inputs.efficiency import SEPARATOR, Efficiency, OperatorFit
 from ..operators.catalogue import PARAMETERS
-from ..units import Dimension, format_si
+from ..units import format_si
 
 DIGITS = 4
 
 
 def file_name(gpu: str, stack: str) -> str:
     """Return what the file of a GPU and stack is called."""
-    plain = "".join(c if c.isalnum() or c in ".-" else "-" for c in stack)
-    return f"{gpu}--{plain}.toml"
+    plain = ("".join(c if c.isalnum() or c in ".-" else "-" for c in name) for name in (gpu, stack))
+    return f"{SEPARATOR.join(plain)}.toml"
 
 
 def as_toml(file: Efficiency) -> str:
     """Return the text of an efficiency file."""
-    lines = [f"{key} = {json.dumps(getattr(file, key))}" for key in ("gpu", "stack", "date")]
+    lines = [f"{key} = {_quoted(getattr(file, key))}" for key in ("gpu", "stack", "date")]
     for fit in file.operators.values():
-        lines += ["", f"[operators.{fit.kind}]", f"form = {json.dumps(fit.form)}"]
+        lines += ["", f"[operators.{fit.kind}]", f"form = {_quoted(fit.form)}"]
         lines += [f"{name} = {_parameter(name, value)}" for name, value in fit.parameters.items()]
         lines += [f"{key} = {_plain(getattr(fit, key))}" for key in _KEYS if _given(fit, key)]
     return "\n".join(lines) + "\n"
@@ -40,34 +43,43 @@ def _given(fit: OperatorFit, key: str) -> bool:
     return getattr(fit, key) not in (None, ())
 
 
+def _quoted(text: str) -> str:
+    """A basic string of TOML: as in JSON, but for characters beyond 16 bits and DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def _plain(value: object) -> str:
     if isinstance(value, tuple):
-        return json.dumps(", ".join(value))
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _text(value: float, dimension: Dimension) -> str:
-    """A quantity to four digits; below what its smallest unit shows it is 0."""
-    return format_si(value if value >= 1e-13 else 0.0, dimension, DIGITS)
+        return _quoted(", ".join(value))
+    return _quoted(value) if isinstance(value, str) else repr(value)
 
 
 def _parameter(name: str, value: float) -> str:
+    """A parameter as it stands in a file: four digits, of which none is lost on reading it back."""
     known = PARAMETERS[name]
-    if known.dimension == "token":
+    if known.dimension == "token" or known.choices:
         return f"{value:.0f}"
-    if known.dimension != "1":
-        return json.dumps(_text(value, known.dimension))
-    return f"{value:.0f}" if known.choices else f"{value if value >= 1e-6 else 0:.{DIGITS}g}"
+    return (
+        f"{value:.{DIGITS}g}"
+        if known.dimension == "1"
+        else _quoted(format_si(value, known.dimension, DIGITS))
+    )
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file at once, or not at all. Raises InputError where it cannot be written."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+def write_whole(contents: Mapping[Path, bytes]) -> None:
+    """Write files at once, or none of them. Raises InputError where one cannot be written."""
+    beside = {path: path.with_name(f".{os.getpid()}~{path.name}") for path in contents}
+    path = Path()
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        for path, content in contents.items():
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            beside[path].write_bytes(content)
+        for path in contents:
+            beside[path].replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise InputError(f"cannot be written: {error.strerror or error}", where=str(path)) from error
+    finally:
+        for made in beside.values():
+            with suppress(OSError):
+                made.unlink()

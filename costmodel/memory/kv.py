@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..dtypes import CACHE_BYTES
 from ..errors import InputError, unknown
@@ -139,6 +140,7 @@ def cached_bytes_each(mixer: LatentAttention, kv_dtype: str) -> float:
     return latent_bytes(mixer, kv_dtype) / (mixer.kv_rank + mixer.rope_dim)
 
 
+@lru_cache(maxsize=1024)
 def latent_bytes(mixer: LatentAttention, kv_dtype: str) -> int:
     """Bytes of the latent and rotary key of a token in one layer, without an indexer's key."""
     if kv_dtype in LATENT_LAYOUTS:

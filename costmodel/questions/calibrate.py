@@ -11,16 +11,17 @@ from ..answer import About
 from ..errors import InputError
 from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import Gpu, load_gpu
-from ..measured.calibrate import Calibrated, calibrate
+from ..measured.calibrate import Calibrated, calibrate, fittable
 from ..measured.compare import FitsFor
 from ..measured.errors import ErrorRow
-from ..measured.points import Given, Read, Skipped
+from ..measured.points import Given, Points, Read, Skipped
 from ..measured.table import read_table
 from ..measured.tables import files_of, kind_of
 from ..measured.write import as_toml, file_name, write_whole
 from .validate_operators import compare_all, error_rows, read_operators
 
 SCHEMA = "costmodel.calibrate/1"
+SUFFIX = ".toml"
 
 
 @dataclass(frozen=True)
@@ -78,21 +79,26 @@ def ask_calibrate(
         table = read_table(path)
         if named or kind_of(table) is not None:
             read.extend(read_operators(table, given))
-    if not read.points:
-        why = [f"{left.where}: {left.rows:,} rows: {left.why}" for left in read.skipped]
+    points, few = fittable(read.points)
+    left_out = (*read.skipped, *few)
+    if not points:
+        why = [f"{left.where}: {left.rows:,} rows: {left.why}" for left in left_out]
         raise InputError(["nothing to fit", *why])
-    found = calibrate(read.points, source)
+    pairs = sorted({(part.gpu.name, part.stack) for part in points})
+    paths = {} if output is None else _paths(Path(output), pairs)
+    found = calibrate(points, source)
     day = date or calendar.today().isoformat()
-    pairs = sorted({(one.gpu, one.stack) for one in found})
     efficiencies = _efficiencies(pairs, found, day)
-    written = [] if output is None else _write(Path(output), efficiencies)
+    if output is not None:
+        _make_folder(Path(output))
+        write_whole({paths[file.gpu, file.stack]: as_toml(file).encode() for file in efficiencies})
     return CalibrateAnswer(
         schema=SCHEMA,
         date=day,
         fits=tuple(_fitted(one) for one in found),
-        rows=tuple(error_rows(compare_all(read, FitsFor(efficiencies))[0])),
-        files=tuple(map(str, written)),
-        left_out=tuple(read.skipped),
+        rows=tuple(_errors(points, efficiencies)),
+        files=tuple(map(str, paths.values())),
+        left_out=left_out,
         about=About(
             assumptions=(
                 "parameters minimise the soft-L1 of the logarithm of predicted over measured times",
@@ -112,6 +118,15 @@ def _fitted(one: Calibrated) -> Fitted:
     )  # fmt: skip
 
 
+def _errors(points: Sequence[Points], efficiencies: Sequence[Efficiency]) -> list[ErrorRow]:
+    """The errors that ``validate`` finds with each of the files."""
+    compared = []
+    for file in efficiencies:
+        own = Read([part for part in points if (part.gpu.name, part.stack) == (file.gpu, file.stack)])
+        compared += compare_all(own, FitsFor((file,)))[0]
+    return error_rows(compared)
+
+
 def _efficiencies(
     pairs: Sequence[tuple[str, str]], found: Sequence[Calibrated], day: str
 ) -> list[Efficiency]:
@@ -121,24 +136,25 @@ def _efficiencies(
     ]
 
 
-def _write(output: Path, files: Sequence[Efficiency]) -> list[Path]:
-    one_file = output.suffix == ".toml"
-    if one_file and len(files) > 1:
-        several = "; ".join(f"{file.gpu}, {file.stack}" for file in files)
-        raise InputError(
-            f"--output {output}: the tables hold several GPUs and stacks ({several}); pass a folder"
-        )
-    if not one_file:
-        _make_folder(output)
-    written = []
-    for file in files:
-        path = output if one_file else output / file_name(file.gpu, file.stack)
-        write_whole(path, as_toml(file))
-        written.append(path)
-    return written
+def _paths(output: Path, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Path]:
+    """Return where the file of each GPU and stack goes."""
+    if output.suffix == SUFFIX:
+        if len(pairs) > 1:
+            several = "; ".join(f"{gpu}, {stack}" for gpu, stack in pairs)
+            raise InputError(
+                f"--output {output}: the tables hold several GPUs and stacks ({several}); pass a folder"
+            )
+        return {pairs[0]: output}
+    found = {pair: output / file_name(*pair) for pair in pairs}
+    if len(set(found.values())) < len(found):
+        same = "; ".join(f"{gpu}, {stack}" for gpu, stack in pairs)
+        raise InputError(f"--output {output}: stacks whose files would be called the same: {same}")
+    return found
 
 
 def _make_folder(path: Path) -> None:
+    if path.suffix == SUFFIX:
+        return
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -16,14 +16,24 @@ from ..measured.compare import FitsFor
 from ..measured.errors import ErrorRow
 from ..measured.points import Given, Read, Skipped
 from ..measured.table import Table, read_table
-from ..measured.tables import files_of, kind_of
+from ..measured.tables import TABLES, files_of, kind_of
 from .validate_memory import MemoryRow
 from .validate_memory_file import REQUIRED as MEMORY_COLUMNS
 from .validate_memory_file import MemoryComparison, compare_memory
-from .validate_operators import FitUsed, check_kind, compare_all, error_rows, fits_used, read_operators
+from .validate_operators import (
+    FitUsed,
+    check_kind,
+    compare_all,
+    error_rows,
+    fits_used,
+    read_operators,
+    unlike,
+)
 
 SCHEMA = "costmodel.validate/1"
-MEMORY, COPIES = "memory", "kv_transfer"
+MEMORY, COPIES = "memory", copies.KIND
+#: Kinds that are no operators, and the columns that they need.
+OTHERS = ((MEMORY, MEMORY_COLUMNS), (COPIES, copies.COLUMNS))
 #: Folder of the packaged tables: every so manyth row of the published ones.
 PACKAGED = "measurements"
 
@@ -69,49 +79,54 @@ def ask_validate(
     fits = FitsFor(() if efficiency is None else (efficiency,))
     if measurements is None:
         with as_file(package_files(HARDWARE).joinpath(PACKAGED)) as folder:
-            return _answer(_sorted(files_of([folder]), kind, given, folder), kind, "packaged", fits, plot)
+            return _answer(_sorted(files_of([folder]), kind, given), kind, "packaged", fits, plot)
     paths = [measurements] if isinstance(measurements, str | Path) else list(measurements)
     shown = ", ".join(map(str, paths))
-    return _answer(_sorted(files_of(paths), kind, given, None), kind, shown, fits, plot)
+    return _answer(_sorted(files_of(paths), kind, given), kind, shown, fits, plot)
 
 
 @dataclass
 class _Sorted:
-    """What the files hold: points of operators, copies, files of logs; and files of no kind."""
+    """What the files hold: points of operators, copies, start-up logs."""
 
     read: Read
     copies: list[Table]
-    logs: list[Path]
+    logs: list[Table]
 
 
-def _sorted(
-    files: Iterable[tuple[Path, bool]], kind: str | None, given: Given, packaged: Path | None
-) -> _Sorted:
+def _sorted(files: Iterable[tuple[Path, bool]], kind: str | None, given: Given) -> _Sorted:
     """Read files; one that was named must be of the kind asked for, one of a folder is passed over."""
     found = _Sorted(Read(), [], [])
     for path, named in files:
         table = read_table(path)
         holds = _holds(table)
-        if not named and (holds is None or (kind is not None and kind not in holds)):
-            if holds is None:
+        if not named and (not holds or (kind is not None and kind not in holds)):
+            if not holds:
                 found.read.skip(table, len(table), "its columns are those of no kind of measurements")
-            continue
-        if holds == (MEMORY,) and kind in (None, MEMORY):
-            found.logs.append(path)
-        elif holds == (COPIES,) and kind in (None, COPIES):
+        elif not holds:
+            table.refuse(unlike(table, _columns(), kind))
+        elif kind is not None and kind not in holds:
+            table.refuse(f"holds {holds[0]}, not {kind}")
+        elif holds == (MEMORY,):
+            found.logs.append(table)
+        elif holds == (COPIES,):
             found.copies.append(table)
         else:
             found.read.extend(read_operators(table, given, kind))
     return found
 
 
-def _holds(table: Table) -> tuple[str, ...] | None:
-    if all(name in table for name in MEMORY_COLUMNS):
-        return (MEMORY,)
-    if all(name in table for name in copies.COLUMNS):
-        return (COPIES,)
+def _holds(table: Table) -> tuple[str, ...]:
+    for kind, columns in OTHERS:
+        if all(name in table for name in columns):
+            return (kind,)
     found = kind_of(table)
-    return found.kinds if found else None
+    return found.kinds if found else ()
+
+
+def _columns() -> list[tuple[str, Sequence[str]]]:
+    """Kinds and the columns that each needs; some have several sets."""
+    return [*((kind, known.columns) for known in TABLES for kind in known.kinds), *OTHERS]
 
 
 def _answer(
@@ -119,7 +134,7 @@ def _answer(
 ) -> ValidateAnswer:
     compared, left_out = compare_all(held.read, fits)
     series = [copies.compare_series(table) for table in held.copies]
-    logs = [compare_memory(path) for path in held.logs]
+    logs = [compare_memory(table) for table in held.logs]
     rows = [
         *error_rows(compared),
         *(row for part in series for row in part.rows),
@@ -128,7 +143,9 @@ def _answer(
     left_out += [skipped for part in series for skipped in part.skipped]
     if not rows:
         why = [f"{left.where}: {left.rows:,} rows: {left.why}" for left in left_out]
-        raise InputError(["nothing could be compared", *why])
+        why += [f"{row.model}: {row.skipped}" for part in logs for row in part.skipped]
+        found = f"nothing of {kind or 'any kind'} could be compared in {measurements}"
+        raise InputError([found, *why])
     if plot is not None:
         from .validate_plot import draw
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
 from ..answer import About
-from ..data import HARDWARE, package_files
-from ..errors import InputError
 from ..measured.errors import ErrorRow
+from ..measured.table import Table
 from .validate_memory import MemoryRow, compare_row
 
-PACKAGED = "measurements/vllm_memory.csv"
 REQUIRED = ("engine", "engine_version", "model", "gpu", "tp", "pp", "gpu_memory_utilization")
 #: Figures of a row that are compared, and the regime under which their errors are summed up.
 FIGURES = ("weights", "kv_tokens", "kv_pool", "blocks", "concurrency", "activation", "non_torch")
@@ -26,24 +22,17 @@ HEADLINE = ("weights", "kv_tokens")
 class MemoryComparison:
     """Errors (``rows``), each logged row with its prediction, and the rows that could not be compared."""
 
-    measurements: str
     rows: tuple[ErrorRow, ...]
     compared: tuple[MemoryRow, ...]
     skipped: tuple[MemoryRow, ...]
     about: About
 
 
-def compare_memory(measurements: str | Path | None = None) -> MemoryComparison:
-    """Compare what engines logged with what is predicted; ``measurements`` None: the packaged rows.
-
-    Raises InputError for a file that cannot be read or lacks a column.
-    """
-    where, lines = _read(measurements)
-    _check_columns(where, lines)
-    rows = [compare_row(line) for line in lines]
+def compare_memory(table: Table) -> MemoryComparison:
+    """Compare what engines logged, a row of the table each, with what is predicted."""
+    rows = [compare_row(line) for line in _lines(table)]
     compared = tuple(row for row in rows if row.skipped is None)
     return MemoryComparison(
-        measurements=where,
         rows=tuple(_summaries(compared)),
         compared=compared,
         skipped=tuple(row for row in rows if row.skipped is not None),
@@ -62,36 +51,9 @@ def compare_memory(measurements: str | Path | None = None) -> MemoryComparison:
     )
 
 
-def _read(measurements: str | Path | None) -> tuple[str, list[dict[str, str]]]:
-    if measurements is None:
-        text = package_files(HARDWARE).joinpath(PACKAGED).read_text(encoding="utf-8")
-        return PACKAGED, _lines(text, PACKAGED)
-    where = str(measurements)
-    try:
-        text = Path(measurements).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=where) from error
-    except UnicodeDecodeError as error:
-        raise InputError("is not UTF-8 text; expected a CSV file", where=where) from error
-    return where, _lines(text, where)
-
-
-def _lines(text: str, where: str) -> list[dict[str, str]]:
-    try:
-        return list(csv.DictReader(text.splitlines()))
-    except csv.Error as error:
-        raise InputError(f"is not a CSV file: {error}", where=where) from error
-
-
-def _check_columns(where: str, lines: Sequence[dict[str, str]]) -> None:
-    if not lines:
-        raise InputError("holds no rows; expected a CSV file with a header", where=where)
-    missing = [column for column in REQUIRED if column not in lines[0]]
-    if missing:
-        raise InputError([f"column {column!r} is missing" for column in missing], where=where)
-    ragged = [n for n, line in enumerate(lines, 2) if None in line or None in line.values()]
-    if ragged:
-        raise InputError(f"line {ragged[0]}: expected as many cells as the header has", where=where)
+def _lines(table: Table) -> list[dict[str, str]]:
+    cells = zip(*(column.tolist() for column in table.columns.values()))
+    return [dict(zip(table.columns, row)) for row in cells]
 
 
 def _summaries(compared: Sequence[MemoryRow]) -> Iterable[ErrorRow]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ..errors import InputError, unknown
-from ..inputs.hardware import Gpu
 from ..measured.compare import Compared, FitsFor, compare, grouped, rows_of
 from ..measured.errors import ErrorRow
 from ..measured.points import Given, Read, Skipped
-from ..measured.table import Table, read_table
+from ..measured.table import Table, missing
 from ..measured.tables import OPERATOR_KINDS, TABLES, kind_of
 
 
@@ -37,14 +35,28 @@ def read_operators(table: Table, given: Given, kind: str | None = None) -> Read:
     """
     found = kind_of(table)
     if found is None:
-        known = "; ".join(f"{t.kinds[0]}: {', '.join(t.columns)}" for t in TABLES)
-        table.refuse(f"its columns are those of no kind of measurements (each needs at least: {known})")
+        table.refuse(unlike(table, [(t.kinds[0], t.columns) for t in TABLES]))
     if kind is not None and kind not in found.kinds:
         table.refuse(f"holds {found.kinds[0]}, not {kind}")
     read = found.read(table, given)
     if kind is not None:
         read.points = [points for points in read.points if points.kind == kind]
     return read
+
+
+def unlike(table: Table, kinds: Iterable[tuple[str, Sequence[str]]], kind: str | None = None) -> list[str]:
+    """Return why a table is of no kind (or not of ``kind``): the columns that the nearest one needs besides."""
+    asked = [entry for entry in kinds if kind in (None, entry[0])]
+    lacking = [(name, [c for c in columns if c not in table], len(columns)) for name, columns in asked]
+    name, absent, needed = max(lacking, key=lambda entry: (entry[2] - len(entry[1]), -len(entry[1])))
+    if kind is None and len(absent) == needed:
+        known = ", ".join(dict.fromkeys(name for name, _ in asked))
+        return [f"its columns are those of no kind of measurements ({known})"]
+    said = (
+        f"holds no {name}" if kind else f"its columns are those of no kind of measurements; nearest is {name}"
+    )
+    problems = [missing((column,), table.columns) for column in absent]
+    return [f"{said}: {problems[0]}", *problems[1:]] if problems else [said]
 
 
 def compare_all(read: Read, fits: FitsFor) -> tuple[list[Compared], list[Skipped]]:
@@ -75,18 +87,8 @@ def fits_used(compared: Sequence[Compared]) -> tuple[FitUsed, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def table_of(path: str | Path) -> Table:
-    """Return a table of a file. Raises InputError where it cannot be read."""
-    return read_table(path)
-
-
 def check_kind(kind: str | None, more: Sequence[str]) -> None:
     """Raise InputError for a kind of validation that is not known."""
     known = (*OPERATOR_KINDS, *more)
     if kind is not None and kind not in known:
         raise InputError(unknown("kind of validation", kind, known, remedy=f"(one of {', '.join(known)})"))
-
-
-def given_of(hardware: Gpu | None, stack: str | None) -> Given:
-    """What the user says of the tables."""
-    return Given(hardware, stack)

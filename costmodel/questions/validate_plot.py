@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..measured.compare import Compared
+from ..measured.write import write_whole
 
 SUFFIXES = (".png", ".svg", ".pdf")
 #: Points of a panel that are drawn; more hide each other.
@@ -19,7 +21,8 @@ COLOURS = {"fitted": "tab:gray", "held out": "tab:blue"}
 def draw(compared: Sequence[Compared], path: str | Path) -> None:
     """Write the picture. Raises InputError where matplotlib is missing, the suffix is unknown or nothing is there."""
     target = Path(path)
-    if target.suffix not in SUFFIXES:
+    suffix = target.suffix.lower()
+    if suffix not in SUFFIXES:
         raise InputError(f"--plot {path}: expected a name that ends in {', '.join(SUFFIXES)}")
     if not compared:
         raise InputError("--plot draws operators, and none were compared")
@@ -36,10 +39,9 @@ def draw(compared: Sequence[Compared], path: str | Path) -> None:
         _panel(panel, kind, [part for part in compared if part.points.kind == kind])
     for panel in panels[len(kinds) :]:
         panel.set_visible(False)
-    try:
-        figure.savefig(target)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", where=str(target)) from error
+    picture = io.BytesIO()
+    figure.savefig(picture, format=suffix.removeprefix("."))
+    write_whole({target: picture.getvalue()})
 
 
 def _panel(panel: Any, kind: str, parts: Sequence[Compared]) -> None:

@@ -50,6 +50,13 @@ def decode_loads(kind: InstanceKind, batch: float, context: float) -> list[Load]
     return loads
 
 
+def mixes(kind: InstanceKind) -> bool:
+    """Say whether attention of chunks and decodes shares kernel calls: such kernels are known, and not of latents."""
+    return MIXED in kind.efficiency.operators and any(
+        isinstance(mixer, Attention) for mixer, _ in kind.model.mixers
+    )
+
+
 def mixing_loads(kind: InstanceKind, chunks: Sequence[Chunk], batch: float, context: float) -> list[Load]:
     """Attention and states of a step of chunks and decodes.
 
@@ -60,7 +67,7 @@ def mixing_loads(kind: InstanceKind, chunks: Sequence[Chunk], batch: float, cont
         return decode_loads(kind, batch, context) if batch else []
     if not batch:
         return [load for chunk in chunks for load in chunk_loads(kind, chunk)]
-    together = MIXED in kind.efficiency.operators
+    together = mixes(kind)
     loads: list[Load] = []
     for mixer, count in kind.model.mixers:
         if together and isinstance(mixer, Attention):

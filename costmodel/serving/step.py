@@ -9,7 +9,7 @@ from ..formulas import roofline
 from ..operators.catalogue import COLLECTIVES, UNMEASURED
 from .bound import Bound, step_bound
 from .instance import InstanceKind, fit_of
-from .mixing import chunk_loads, decode_loads, mixing_loads
+from .mixing import chunk_loads, decode_loads, mixes, mixing_loads
 from .operators import hbm_bytes, load_bound, load_time, peak
 from .work import Chunk, Load, head_loads, token_loads
 
@@ -93,6 +93,7 @@ class StepTimes:
     ) -> None:
         self.kind = kind
         self.factors = factors or {}
+        self._mixes = mixes(kind)
         self._shared: dict[int, ByKind] = base._shared if base else {}
         self._shared_heads: dict[int, ByKind] = base._shared_heads if base else {}
         self._shared_chunks: dict[Chunk, ByKind] = base._shared_chunks if base else {}
@@ -163,6 +164,8 @@ class StepTimes:
         """What a mean batch of decodes adds to the attention of a chunk; below one decode, that share of one."""
         if batch < 1:
             return 0.0 if batch <= 0 else batch * self.riding_smooth(chunk, 1, context / batch)
+        if not self._mixes:
+            return self._attention(decode_loads(self.kind, batch, context))
         return self._attention(mixing_loads(self.kind, (chunk,), batch, context)) - self.chunk_time(chunk)
 
     def decode_smooth(self, batch: float, context: float) -> float:
@@ -181,9 +184,10 @@ class StepTimes:
         """Time of a step of chunks, ``last`` of which end their prompt, and ``batch`` decodes."""
         tokens = batch + sum(chunk.tokens for chunk in chunks)
         time = self.token_time(tokens, batch + last)
-        if not batch:
-            return time + sum(self.chunk_time(chunk) for chunk in chunks)
-        return time + self._attention(mixing_loads(self.kind, chunks, batch, context))
+        if batch and chunks and self._mixes:
+            return time + self._attention(mixing_loads(self.kind, chunks, batch, context))
+        time += sum(self.chunk_time(chunk) for chunk in chunks)
+        return time + (self._attention(decode_loads(self.kind, batch, context)) if batch else 0.0)
 
     def token_bytes(self, tokens: int, logits: int) -> float:
         """HBM bytes of everything but attention for a step of ``tokens`` with ``logits`` sampled rows."""
