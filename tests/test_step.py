@@ -20,7 +20,7 @@ from costmodel.questions.step import ask_step
 from costmodel.serving.instance import InstanceKind, fit_of, make_instance
 from costmodel.serving.mixing import mixing_loads
 from costmodel.serving.operators import load_time
-from costmodel.serving.step import Operator, StepTimes, analyse_step, step_loads
+from costmodel.serving.step import Operator, StepTimes, analyse_step
 from costmodel.serving.work import Chunk, Load, token_loads
 
 LLAMA, MIXTRAL, V2_LITE = (
@@ -146,7 +146,9 @@ def test_experts_of_a_width_that_kernels_dislike() -> None:
 def test_small_messages_take_the_engines_own_all_reduce() -> None:
     def reduces(tokens: int) -> tuple[Operator, ...]:
         return tuple(
-            op for op in analyse_step(kind_of(LLAMA, tp=4), (Chunk(tokens),)).operators if op.name == "all-reduce"
+            op
+            for op in analyse_step(kind_of(LLAMA, tp=4), (Chunk(tokens),)).operators
+            if op.name == "all-reduce"
         )
 
     # 0.6893 of 300 GB/s, 5.421 us a step, a ramp of 5.12 kB. 100 tokens of 4,096: 819,200 bytes times 4 GPUs are
@@ -185,7 +187,9 @@ def test_streaming_operators_by_hand() -> None:
         assert norm(tokens)[0] == pytest.approx(sqrt((5.587 * US) ** 2 + moving**2), rel=1e-12)
     # through HBM must go what does not fit into L2, and that alone bounds the time
     assert [norm(tokens)[1] for tokens in (500, 1000, 2000)] == [0, 0, 65_536_000 - L2]
-    bounds = [named(analyse_step(kind_of(LLAMA), (Chunk(t),)).operators, "norm").bound_s for t in (1000, 2000)]
+    bounds = [
+        named(analyse_step(kind_of(LLAMA), (Chunk(t),)).operators, "norm").bound_s for t in (1000, 2000)
+    ]
     assert bounds == [0, pytest.approx(64 * (65_536_000 - L2) / 2039e9, rel=1e-12)]
 
 
@@ -272,7 +276,9 @@ def test_short_chunks_attend_in_the_latent_space_where_kernels_do() -> None:
     attention = named(found, "prefill attention")
     flop, moved = 16 * 640 * sum(range(301, 814)), 16 * 320 * 2 * (513 + 813)
     assert (attention.flop, attention.bytes) == (27 * flop, 27 * moved)
-    assert attention.time_s == pytest.approx(27 * (flop / (0.9045 * 989e12) + moved / (0.2915 * 3350e9)), rel=1e-12)
+    assert attention.time_s == pytest.approx(
+        27 * (flop / (0.9045 * 989e12) + moved / (0.2915 * 3350e9)), rel=1e-12
+    )
     # the A100's kernel never does
     found = analyse_step(kind_of(V2_LITE), (Chunk(8, 300),)).operators
     assert {"latent gather", "kv_b prefix"} <= {operator.name for operator in found}
@@ -313,7 +319,10 @@ def test_mixed_attention_takes_the_place_of_both_by_hand() -> None:
     shape = {"sequences": 1, "chunk": 512, "prefix": 1000, "reach": inf, "batch": 8, "context": 4000}
     assert each == pytest.approx(mixed_attention_time(**shape, **LLAMA_HEADS, **MIXED_ON_A100), rel=1e-12)
     # its work is that of both
-    apart = (analyse_step(kind_of(LLAMA), (Chunk(512, 1000),)), analyse_step(kind_of(LLAMA), batch=8, context=4000))
+    apart = (
+        analyse_step(kind_of(LLAMA), (Chunk(512, 1000),)),
+        analyse_step(kind_of(LLAMA), batch=8, context=4000),
+    )
     parts = named(apart[0].operators, "prefill attention"), named(apart[1].operators, "decode attention")
     assert mixed.flop == parts[0].flop + parts[1].flop and mixed.bytes == parts[0].bytes + parts[1].bytes
 
@@ -361,7 +370,9 @@ def test_windows_cut_what_tiles_of_a_mixed_call_walk_over() -> None:
     # Mistral-7B-v0.1, window 4096: 300 tokens over 9,000 see 4,096 each, of which 4,095 are cached at first;
     # 2 decodes read 4,096 each
     kind = kind_of("mistralai/Mistral-7B-v0.1")
-    mixed = named(analyse_step(kind, (Chunk(300, 9000),), batch=2, context=20_000).operators, "mixed attention")
+    mixed = named(
+        analyse_step(kind, (Chunk(300, 9000),), batch=2, context=20_000).operators, "mixed attention"
+    )
     shape = {"sequences": 1, "chunk": 300, "prefix": 4095, "reach": 4096, "batch": 2, "context": 2 * 4096}
     each = mixed_attention_time(**shape, **LLAMA_HEADS, **MIXED_ON_A100)
     assert mixed.time_s == pytest.approx(32 * each, rel=1e-12)
@@ -382,7 +393,9 @@ def test_windows_cut_what_tiles_of_a_mixed_call_walk_over() -> None:
     assert counts[36].time_s == pytest.approx(36 * mixed_attention_time(**own, **heads, **on_h100), rel=1e-12)
     assert counts[36].flop == 36 * 4 * 5 * 128 * (sum(range(101, 401)) + 8193)
     full = {"sequences": 1, "chunk": 300, "prefix": 8292, "reach": inf, "batch": 2, "context": 40_000}
-    assert counts[12].time_s == pytest.approx(12 * mixed_attention_time(**full, **heads, **on_h100), rel=1e-12)
+    assert counts[12].time_s == pytest.approx(
+        12 * mixed_attention_time(**full, **heads, **on_h100), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("mixer", ["window", "attention chunks"])
@@ -395,7 +408,9 @@ def test_unequal_chunks_under_a_window_keep_their_pairs(mixer: str) -> None:
     chunked = mixer != "window"
     blocks = (replace(attention, window=50, chunked=chunked), *layer.feed_forwards)
     kind = make_instance(replace(model, layers=(replace(layer, blocks=blocks),)), load_gpu(A100))
-    mixed = named(analyse_step(kind, (Chunk(40, 90), Chunk(7)), batch=1, context=10).operators, "mixed attention")
+    mixed = named(
+        analyse_step(kind, (Chunk(40, 90), Chunk(7)), batch=1, context=10).operators, "mixed attention"
+    )
     positions = [*range(90, 130), *range(7)]
     seen = [at % 50 + 1 if chunked else min(at + 1, 50) for at in positions]
     assert mixed.flop == pytest.approx(32 * 4 * 32 * 128 * (sum(seen) + 10), rel=1e-12)
@@ -424,7 +439,9 @@ def test_without_a_mixed_fit_attention_runs_apart() -> None:
     operators = {name: fit for name, fit in kind.efficiency.operators.items() if name != "attention_mixed"}
     bare = replace(kind, efficiency=replace(kind.efficiency, operators=operators))
     found = analyse_step(bare, (Chunk(100), Chunk(100)), batch=3, context=90).operators
-    assert [op.name for op in found if "attention" in op.name] == ["prefill attention"] * 2 + ["decode attention"]
+    assert [op.name for op in found if "attention" in op.name] == ["prefill attention"] * 2 + [
+        "decode attention"
+    ]
 
 
 # Kernels that nobody measured, GPUs that borrow, and those that cannot.
@@ -486,13 +503,15 @@ def test_gpus_without_a_figure_that_forms_need_are_refused_with_the_reason(gpu: 
 
 
 def test_a_missing_fit_is_refused_by_name() -> None:
-    # nothing lies near the MI300X, so that products and streams of the file that is passed are all there is
-    fits = make_instance(read_model(LLAMA), load_gpu("mi300x"), efficiency="a40--vidur")
-    with pytest.raises(InputError, match=r"of a40 has no fit for 'attention_prefill' \(it has: activation, add,"):
-        analyse_step(fits, (Chunk(10),))
-    narrow = make_instance(read_model(LLAMA), load_gpu("mi300x"), dtype="fp8", efficiency="a40--vidur")
+    # no generation near it, so that the file that is passed is all there is: products and streams of an A40
+    board = replace(load_gpu(H100), name="mine", generation="mine", efficiency=None)
+    model = read_model(LLAMA)
+    with pytest.raises(
+        InputError, match=r"of a40 has no fit for 'attention_prefill' \(it has: activation, add,"
+    ):
+        analyse_step(make_instance(model, board, efficiency="a40--vidur"), (Chunk(10),))
     with pytest.raises(InputError, match="no fit for 'gemm_fp8', which fp8 weights need: pass --dtype bf16"):
-        analyse_step(narrow, (Chunk(10),))
+        analyse_step(make_instance(model, board, dtype="fp8", efficiency="a40--vidur"), (Chunk(10),))
 
 
 def test_cards_without_a_switch_have_no_all_reduce() -> None:
@@ -538,17 +557,47 @@ def test_borrowed_fits_count_with_the_error_of_carrying_them() -> None:
 # Chunking.
 
 
-@pytest.mark.parametrize("gpu", [A100, H100, "b200-sxm", "rtx-pro-6000-blackwell", "rtx-4090", "a40"])
+PROMPTS, SIZES = (2048, 5000, 16384), (256, 512, 2000, 2048)
+STREAMED = ("norm", "rope", "activation", "add", "embedding")
+
+
+def in_chunks(times: StepTimes, prompt: int, size: int) -> float:
+    chunks = [Chunk(min(size, prompt - start), start) for start in range(0, prompt, size)]
+    return sum(times.step((chunk,), int(chunk is chunks[-1]), 0, 0.0) for chunk in chunks)
+
+
+@pytest.mark.parametrize("gpu", [A100, H100, "h200-sxm"])
 @pytest.mark.parametrize("model", [LLAMA, MIXTRAL, V2_LITE])
 def test_chunking_a_prompt_never_makes_it_faster(model: str, gpu: str) -> None:
     times = StepTimes(kind_of(model, gpu))
-    for prompt in (2048, 5000, 16384):
-        whole = times.prefill(prompt)
-        for size in (256, 512, 2000, 2048):
-            starts = range(0, prompt, size)
-            chunks = [Chunk(min(size, prompt - start), start) for start in starts]
-            total = sum(times.step((chunk,), int(chunk is chunks[-1]), 0, 0.0) for chunk in chunks)
-            assert total >= whole, (prompt, size)
+    for prompt in PROMPTS:
+        for size in SIZES:
+            assert in_chunks(times, prompt, size) >= times.prefill(prompt), (prompt, size)
+
+
+@pytest.mark.parametrize("gpu", ["a40", "b200-sxm", "rtx-4090", "rtx-pro-6000-blackwell"])
+@pytest.mark.parametrize("model", [LLAMA, MIXTRAL, V2_LITE])
+def test_chunking_saves_nothing_but_what_stays_in_l2(model: str, gpu: str) -> None:
+    # tensors of a short chunk stay in a large L2, so that element-wise operators may gain; nothing else does
+    times = StepTimes(kind_of(model, gpu), dict.fromkeys(STREAMED, 0.0))
+    for prompt in PROMPTS:
+        for size in SIZES:
+            assert in_chunks(times, prompt, size) >= times.prefill(prompt), (prompt, size)
+
+
+def test_a_chunk_whose_tensors_stay_in_l2_is_cheaper() -> None:
+    # RTX 4090, L2 of 72 MiB of which 0.8988 hold tensors, 67.9 MB: 2,048 tokens have 67.1 MB, 5,000 have 163.8 MB,
+    # which pass at 0.9999 of 1,008 GB/s instead of 2.324 of it
+    kind = kind_of(LLAMA, "rtx-4090")
+    short, long = (
+        named(analyse_step(kind, (Chunk(tokens),)).operators, "norm").time_s / 64 for tokens in (2048, 5000)
+    )
+    assert short == pytest.approx(
+        sqrt((2.317 * US) ** 2 + (2048 * 32_768 / (2.324 * 1008e9)) ** 2), rel=1e-12
+    )
+    assert long == pytest.approx(
+        sqrt((2.317 * US) ** 2 + (5000 * 32_768 / (0.9999 * 1008e9)) ** 2), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("gpu", [A100, H100])
@@ -638,11 +687,52 @@ def test_smooth_times_agree_at_whole_numbers_and_join_them() -> None:
     assert times.decode_smooth(0, 0) == 0
 
 
+@pytest.mark.parametrize("model", [LLAMA, V2_LITE, "ibm-granite/granite-4.0-h-1b"])
+def test_decodes_that_ride_along_make_up_a_mixed_step(model: str) -> None:
+    times = StepTimes(kind_of(model))
+    for chunk, last in ((Chunk(512), 0), (Chunk(100, 1900), 1)):
+        for batch in (1, 3, 50):
+            alone = times.token_time(batch + chunk.tokens, batch + last) + times.chunk_time(chunk)
+            riding = times.riding_smooth(chunk, batch, 900.0 * batch)
+            assert riding > 0
+            whole = times.step((chunk,), last, batch, 900.0 * batch)
+            assert alone + riding == pytest.approx(whole, rel=1e-12)
+        # a quarter of a decode is one decode a quarter of the time
+        one = times.riding_smooth(chunk, 1, 1000)
+        assert times.riding_smooth(chunk, 0.25, 250) == pytest.approx(0.25 * one, rel=1e-12)
+        assert times.riding_smooth(chunk, 0, 0) == 0
+
+
+def test_decodes_ride_along_at_their_own_price_where_kernels_are_not_shared() -> None:
+    times = StepTimes(kind_of(V2_LITE))
+    assert times.riding_smooth(Chunk(512), 3, 2700) == times.decode_attention_smooth(3, 2700)
+
+
+def test_factors_of_a_mixed_kernel_move_what_decodes_add() -> None:
+    # what decodes add is the mixed call less the chunk's own, and each moves with its kind
+    times = StepTimes(kind_of(LLAMA))
+    chunk, riding = Chunk(512), times.riding_smooth(Chunk(512), 8, 4000)
+    mixed = riding + times.chunk_time(chunk)
+    for kind, own in (("attention_mixed", mixed), ("attention_prefill", -times.chunk_time(chunk))):
+        moved = times.with_factors({kind: 1.25}).riding_smooth(chunk, 8, 4000)
+        assert moved - riding == pytest.approx(0.25 * own, rel=1e-9)
+
+
 def test_bytes_of_a_step() -> None:
     kind = kind_of(V2_LITE, tp=2)
     times = StepTimes(kind)
-    loads = token_loads(kind, 30, 3)
-    assert times.token_bytes(30, 3) == sum(load.runs * load.bytes_moved for load in loads)
+    for tokens in (30, 3000):
+        # what streams find in L2 does not pass through HBM, and messages go over the link
+        found = sum(
+            load.runs * (max(0.0, load.bytes_moved - L2) if load.kind in STREAMED else load.bytes_moved)
+            for load in token_loads(kind, tokens, 3)
+            if "all_reduce" not in load.kind
+        )
+        assert times.token_bytes(tokens, 3) == pytest.approx(found, rel=1e-12)
+        # of a step without attention that is what the analysis counts
+        apart = analyse_step(kind, (Chunk(tokens - 3),), batch=3, context=30)
+        mixing = sum(op.bytes for op in apart.operators if op.kind.startswith("mla"))
+        assert apart.bytes - mixing == pytest.approx(times.token_bytes(tokens, 4), rel=1e-12)
     # latents are whole on each GPU: 27 x 576 x 2 bytes a token
     assert times.cached_bytes(3, 5000) == pytest.approx(5000 * 31_104, rel=1e-12)
     # 8 KV heads over 2 GPUs: half of 131,072

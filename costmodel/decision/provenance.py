@@ -59,13 +59,23 @@ def _efficiency(kind: InstanceKind) -> str:
     found = kind.efficiency
     used = [fit_of(kind, name) for name in used_kinds(kind)]
     shown = sorted({f"{fit.error:.0%}" for fit in used}, key=lambda s: int(s[:-1]))
-    lent: dict[str, list[str]] = {}
-    for fit in used:
+    lenders = sorted({fit.borrowed for fit in used if fit.borrowed})
+    count = sum(fit.borrowed is not None for fit in used)
+    borrowed = f", {count} of {len(used)} operators borrowed ({', '.join(lenders)})" if lenders else ""
+    return f"efficiencies {found.gpu}/{found.stack}{borrowed}, errors {shown[0]} to {shown[-1]}"
+
+
+def _borrowed(kind: InstanceKind) -> list[str]:
+    """Say which operators' fits come from which GPU and stack, one sentence each."""
+    lent: dict[tuple[str, str], list[str]] = {}
+    for fit in (fit_of(kind, name) for name in used_kinds(kind)):
         if fit.borrowed:
-            lent.setdefault(fit.borrowed, []).append(fit.kind)
-    borrowed = "".join(f", {' and '.join(kinds)} borrowed from {owner}" for owner, kinds in lent.items())
-    span = f"{shown[0]} to {shown[-1]} by operator"
-    return f"efficiencies {found.gpu}/{found.stack}{borrowed} (error where not fitted: {span})"
+            owner = fit.borrowed, fit.stack or kind.efficiency.stack
+            lent.setdefault(owner, []).append(f"{fit.kind} (error {fit.error:.0%})")
+    return [
+        f"{kind.gpu.name} borrows the efficiencies of {gpu}, {stack}: {', '.join(names)}"
+        for (gpu, stack), names in lent.items()
+    ]
 
 
 def _pools(deployment: Deployment) -> tuple[KvPool, ...]:
@@ -83,7 +93,8 @@ def sources(deployment: Deployment, workload: Workload) -> tuple[str, ...]:
                 lines.append(f"{kind.gpu.name} {key} {value.text}: {value.source}")
         for name, fit in kind.efficiency.operators.items():
             if name in used:
-                lines.append(f"{kind.efficiency.gpu} {name} fit: {fit.source}")
+                owner = fit.borrowed or kind.gpu.name
+                lines.append(f"{name} fit, {owner}, {fit.stack or kind.efficiency.stack}: {fit.source}")
     path = deployment.path
     for owner, values in ((path.link.name, path.link.values), (path.connector.name, path.connector.values)):
         lines += [f"{owner} {key} {value.text}: {value.source}" for key, value in values.items()]
@@ -133,10 +144,7 @@ def warnings(
                     f"{result.name}: the {pool.role} pool is {pool.utilisation:.0%} utilised; percentiles are noisy"
                 )
     for kind in dict.fromkeys((deployment.prefill, deployment.decode)):
-        if kind.efficiency.borrowed_from:
-            lines.append(
-                f"{kind.gpu.name} has no fit of its own: {kind.efficiency.borrowed_from} stands for it"
-            )
+        lines += _borrowed(kind)
     return tuple(lines)
 
 

@@ -15,7 +15,7 @@ from .table import Array
 #: Log errors below this count by their square, above it by their size.
 SOFT = 0.1
 #: Factors on the starting point of each fit, tried in turn.
-STARTS = (1.0, 0.4)
+STARTS = (1.0, 0.4, 0.7)
 
 #: A parameter to find: the operator kind it is of, and its name.
 Unknown = tuple[str, str]

@@ -17,7 +17,7 @@ from costmodel.formulas import gemm, mixed, moe, prefill
 from costmodel.measured.points import Points
 from costmodel.measured.predict import Fits, beside, fitted_of, hardware_of, time_of
 from costmodel.measured.table import Array
-from costmodel.operators.work import Heads, latent_prefill
+from costmodel.operators.work import Heads, Work, latent_prefill
 
 Values = Mapping[str, float]
 #: Seconds of every run under these parameters, beside the fits of the same GPU and stack.
@@ -204,16 +204,19 @@ def one_tile(tokens: Any, rows: Any, distinct: Any, experts: Any, tile_rows: Any
 
 def without_skew(points: Points) -> Points:
     """Experts that are all chosen equally often."""
-    shape = {**points.work.shape, "skew": 0.0 * points.seconds}
-    return replace(points, work=points.work._replace(shape=shape))
+    return _shaped(points, skew=0.0 * points.seconds)
 
 
 def all_experts(points: Points) -> Points:
     """Balanced rows of 256 experts that reach all of them, where the reader says half."""
     shape = points.work.shape
     halved = np.char.endswith(points.keys, "/256") & (shape["skew"] == 0)
-    whole = {**shape, "experts": np.where(halved, 2, 1) * shape["experts"]}
-    return replace(points, work=points.work._replace(shape=whole))
+    return _shaped(points, experts=np.where(halved, 2, 1) * shape["experts"])
+
+
+def _shaped(points: Points, **changed: Array) -> Points:
+    done = points.work
+    return replace(points, work=Work(done.flop, done.bytes_moved, {**done.shape, **changed}))
 
 
 def expanded(points: Points) -> Points:
