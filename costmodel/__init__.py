@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .families import read_model as read_model
     from .formulas import BOOK as BOOK
     from .formulas import formula_named as formula_named
+    from .inputs.efficiency import load_efficiency as load_efficiency
     from .inputs.hardware import load_gpu as load_gpu
     from .inputs.link import load_connector as load_connector
     from .inputs.link import load_link as load_link
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
     from .memory.kv import kv_bytes as kv_bytes
     from .memory.parallelism import Parallelism as Parallelism
     from .questions.break_even import ask_break_even as ask_break_even
+    from .questions.calibrate import ask_calibrate as ask_calibrate
     from .questions.kv import ask_kv as ask_kv
     from .questions.recommend import ask_recommend as ask_recommend
     from .questions.step import ask_step as ask_step
     from .questions.transfer import ask_transfer as ask_transfer
+    from .questions.validate import ask_validate as ask_validate
     from .serving.deployment import Deployment as Deployment
     from .serving.deployment import Settings as Settings
     from .serving.handover import Handover as Handover
@@ -58,6 +61,8 @@ __all__ = [
     "ask_step",
     "ask_kv",
     "ask_transfer",
+    "ask_validate",
+    "ask_calibrate",
     # the comparison
     "Scenario",
     "Settings",
@@ -78,6 +83,7 @@ __all__ = [
     # models, GPUs, links
     "read_model",
     "load_gpu",
+    "load_efficiency",
     "load_link",
     "load_connector",
     "make_instance",
@@ -114,11 +120,14 @@ _MODULES = {
     "inputs.link": ("load_connector", "load_link"),
     "serving.memory": ("kv_pool",),
     "inputs.parameters": ("count_parameters",),
+    "inputs.efficiency": ("load_efficiency",),
     "questions.break_even": ("ask_break_even",),
+    "questions.calibrate": ("ask_calibrate",),
     "questions.kv": ("ask_kv",),
     "questions.recommend": ("ask_recommend",),
     "questions.step": ("ask_step",),
     "questions.transfer": ("ask_transfer",),
+    "questions.validate": ("ask_validate",),
     "decision.recommend": ("recommend",),
     "serving.scenario": ("Scenario",),
     "serving.step": ("analyse_step",),

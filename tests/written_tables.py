@@ -6,12 +6,10 @@ import csv
 import gzip
 import io
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from costmodel.inputs.efficiency import OperatorFit
 from costmodel.inputs.hardware import load_gpu
@@ -59,7 +57,12 @@ def runs_of(path: Path, gpu: str | None = None) -> list[Points]:
 
 
 def timed(
-    path: Path, rows: Sequence[Row], fits: Sequence[OperatorFit], *, time: str = "latency_ms", noise: float = 0.0
+    path: Path,
+    rows: Sequence[Row],
+    fits: Sequence[OperatorFit],
+    *,
+    time: str = "latency_ms",
+    noise: float = 0.0,
 ) -> Path:
     """Write rows with the times that forms give for known parameters.
 
@@ -77,7 +80,9 @@ def timed(
         for place, (line, value) in enumerate(zip(part.lines.tolist(), seconds.tolist())):
             column = time
             if wide:
-                column = next(n for n, mask in part.regimes.items() if f"{n}_ms" in wide and mask[place]) + "_ms"
+                column = (
+                    next(n for n, mask in part.regimes.items() if f"{n}_ms" in wide and mask[place]) + "_ms"
+                )
             # The golden ratio's multiples spread evenly.
             rows[line - 2][column] = value / unit * (1 + noise * (2 * ((line * 0.618034 + place) % 1) - 1))
     return write(path, rows)
@@ -119,16 +124,39 @@ def _crossed(one: Sequence[Row], other: Sequence[Row]) -> list[Row]:
     return [{**a, **b} for a in one for b in other]
 
 
-_SHAPES = {
-    "gemm": lambda: _crossed(
-        grid(m=_TOKENS), [{"n": n, "k": k} for n, k in itertools.product((1024, 2560, 6144, 14336), (1536, 4096, 12288))]
-    ),
-    "gemm_fp8": lambda: [{**row, "gemm_dtype": "fp8"} for row in _SHAPES["gemm"]()],
+def _gemm() -> list[Row]:
+    inner = itertools.product((1024, 2560, 6144, 14336), (1536, 4096, 12288))
+    return _crossed(grid(m=_TOKENS), [{"n": n, "k": k} for n, k in inner])
+
+
+def _module() -> list[Row]:
+    heads = (8, 16, 32, 64, 128)
+    prompts = grid(phase=("context",), num_heads=heads, batch_size=(1, 4), isl=(1, 16, 128, 512, 2048, 8192))
+    decodes = grid(
+        phase=("generation",), num_heads=heads, batch_size=(1, 16, 128, 512), step=(64, 1024, 8192)
+    )
+    return [*({**row, "step": 0} for row in prompts), *({**row, "isl": 1} for row in decodes)]
+
+
+def _moe() -> list[Row]:
+    sizes = ((2048, 1408, 6, 64), (4096, 14336, 2, 8), (2048, 768, 8, 128), (7168, 2048, 8, 256))
+    names = ("hidden_size", "inter_size", "topk", "num_experts")
+    spread = grid(
+        num_tokens=(1, 4, 16, 64, 256, 1024, 4096, 16384), moe_tp_size=(1, 2), moe_ep_size=(1, 4),
+        distribution=("balanced", "power_law_1.2"),
+    )  # fmt: skip
+    return _crossed([dict(zip(names, size)) for size in sizes], spread)
+
+
+_SHAPES: dict[str, Callable[[], list[Row]]] = {
+    "gemm": _gemm,
+    "gemm_fp8": lambda: [{**row, "gemm_dtype": "fp8"} for row in _gemm()],
     "context_attention": lambda: _crossed(
         _layouts(), grid(batch_size=(1, 2, 8, 32), isl=(1, 16, 64, 256, 1024, 4096, 16384))
     ),
     "chunked_attention": lambda: grid(
-        model=_MODELS[:3], tp=(1, 2), prefill_chunk=(16, 32, 64, 128, 256, 512, 2048), kv_prefill=(0, 16, 512, 4096, 32768)
+        model=_MODELS[:3], tp=(1, 2), prefill_chunk=(16, 32, 64, 128, 256, 512, 2048),
+        kv_prefill=(0, 16, 512, 4096, 32768),
     ),
     "generation_attention": lambda: _crossed(
         _layouts(), grid(batch_size=(1, 4, 16, 64, 256, 1024), kv_len=(2, 64, 256, 1024, 4096, 16384))
@@ -137,19 +165,11 @@ _SHAPES = {
         model=_MODELS[:3], tp=(1, 2), prefill_chunk=(16, 64, 256, 1024), kv_prefill=(0, 512, 4096),
         n_decode=(1, 4, 16, 64, 256), kv_decode=(16, 256, 2048, 8192),
     ),
-    "mla": lambda: grid(num_heads=(8, 16, 32, 64, 128), batch_size=(1, 4, 16), isl=(16, 64, 256, 1024, 4096), step=(0, 1024)),
-    "mla_module": lambda: [
-        *grid(phase=("context",), num_heads=(16, 32, 64, 128), batch_size=(1, 4), isl=(1, 16, 128, 512, 2048, 8192), step=(0,)),
-        *grid(phase=("generation",), num_heads=(16, 32, 64, 128), batch_size=(1, 16, 128, 512), isl=(1,), step=(64, 1024, 8192)),
-    ],
-    "moe": lambda: _crossed(
-        [
-            {"hidden_size": h, "inter_size": i, "topk": t, "num_experts": e}
-            for h, i, t, e in ((2048, 1408, 6, 64), (4096, 14336, 2, 8), (2048, 768, 8, 128), (7168, 2048, 8, 256))
-        ],
-        grid(num_tokens=(1, 4, 16, 64, 256, 1024, 4096, 16384), moe_tp_size=(1, 2), moe_ep_size=(1, 4),
-             distribution=("balanced", "power_law_1.2")),
+    "mla": lambda: grid(
+        num_heads=(8, 16, 32, 64, 128), batch_size=(1, 4, 16), isl=(16, 64, 256, 1024, 4096), step=(0, 1024)
     ),
+    "mla_module": _module,
+    "moe": _moe,
     "collective": lambda: grid(
         op_name=("all_reduce", "all_gather", "reduce_scatter", "alltoall"), num_gpus=(2, 4, 8),
         bytes=tuple(2**power for power in range(8, 31)),
@@ -158,10 +178,12 @@ _SHAPES = {
         kernel_source=("vLLM_custom_graph",), num_gpus=(2, 4, 8), message_size=tuple(2**p for p in range(6, 22))
     ),
     "layer_ops_wide": lambda: [
-        {**row, **{f"{name}_ms": 1.0 for name in _WIDE}} for row in grid(model=_MODELS, tp=(1, 2, 4), num_tokens=_TOKENS)
+        {**row, **{f"{name}_ms": 1.0 for name in _WIDE}}
+        for row in grid(model=_MODELS, tp=(1, 2, 4), num_tokens=_TOKENS)
     ],
     "layer_ops_long": lambda: grid(
         model=_MODELS, tp=(1, 2), tokens=_TOKENS,
         layer=("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "layernorm", "act_fn", "rotary_emb", "embedding"),
     ),
 }  # fmt: skip
+KINDS = tuple(_SHAPES)

@@ -51,6 +51,7 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
         "each evaluation starts empty; figures at the given rate leave out the first fifth and the last twentieth"
         " of drawn requests, goodput probes count all",
         *(_efficiency(kind) for kind in dict.fromkeys((deployment.prefill, deployment.decode))),
+        *(note for kind in dict.fromkeys((deployment.prefill, deployment.decode)) for note in kind.notes()),
     ]
     return tuple(lines)
 

@@ -93,10 +93,7 @@ def read(table: Table, given: Given) -> Read:
             found.points.append(_products(products, known, gpu, stack, rows.where))
         for kind in dict.fromkeys(STREAMS[run.name][0] for run in runs if run.name in STREAMS):
             chosen = [run for run in runs if STREAMS.get(run.name, ("",))[0] == kind]
-            if "l2_cache" in gpu.values:
-                found.points.append(_streams(kind, chosen, known, gpu, stack, rows.where))
-            else:
-                found.skip(rows, sum(len(run.seconds) for run in chosen), f"{gpu.name} has no l2_cache")
+            found.points.append(_streams(kind, chosen, known, gpu, stack, rows.where))
         for run in runs:
             if run.name not in PRODUCTS and run.name not in STREAMS:
                 found.skip(rows, len(run.seconds), f"{run.name} is not modelled")
@@ -161,7 +158,8 @@ def _streams(
     width = np.concatenate([_sizes(run, known, STREAMS[run.name][1]) for run in runs])
     tokens = np.concatenate([run.tokens for run in runs])
     # What fits into L2 need not pass through HBM: the operator before has just written it.
-    bound = np.maximum(2 * tokens * width - gpu.get("l2_cache"), 0) / gpu.memory_bytes_per_s
+    cache = gpu.get("l2_cache") if "l2_cache" in gpu.values else np.inf
+    bound = np.maximum(2 * tokens * width - cache, 0) / gpu.memory_bytes_per_s
     regimes = {kind: np.ones(len(tokens), dtype=bool), **_by_name(runs)}
     done = streaming(tokens, width, 1, 2.0)
     return _joined("elementwise", kind, done, runs, (gpu, stack), where, bound, regimes)

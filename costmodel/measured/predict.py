@@ -22,10 +22,11 @@ _OF_GPU = {"sm_count": "sm_count", "l2_cache": "l2_bytes", "nvlink_bandwidth": "
 
 
 def hardware_of(gpu: Gpu, dtype: str) -> dict[str, Any]:
-    """Return what forms ask for of a GPU: peaks, and where it has them SMs, L2 and the link."""
+    """Return what forms ask for of a GPU: peaks, L2 (next to nothing where not stated), SMs and link if it has them."""
     found: dict[str, Any] = {
         "peak_flop_per_s": gpu.peak_flop_per_s(dtype),
         "memory_bytes_per_s": gpu.memory_bytes_per_s,
+        "l2_bytes": 1.0,
     }
     return found | {name: gpu.get(key) for key, name in _OF_GPU.items() if key in gpu.values}
 

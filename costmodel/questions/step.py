@@ -291,6 +291,7 @@ def _about(kind: InstanceKind, used: Sequence[FitUsed], phase: str, prompt: Chun
     keys += ["nvlink_bandwidth"] if kind.tp > 1 else []
     figures = [f"{gpu.name} {k}, {gpu.values[k].text}: {gpu.values[k].source}" for k in dict.fromkeys(keys)]
     said = ["one GPU of the instance; operators one after the other, without gaps"]
+    said.append("shares of operators are of the data-sheet peaks below, not of sustained rates")
     if phase != "decode":
         said.append("cold cache" if not prompt.prefix else f"{prompt.prefix:,} prompt tokens cached")
     if phase != "prefill":
@@ -302,7 +303,7 @@ def _about(kind: InstanceKind, used: Sequence[FitUsed], phase: str, prompt: Chun
         f"{fit.kind}: efficiency borrowed from {fit.borrowed}, {fit.stack}" for fit in used if fit.borrowed
     ]
     return About(
-        assumptions=(*said, *kind.model.notes),
+        assumptions=(*said, *kind.notes(), *kind.model.notes),
         sources=(model_source(kind.model), *figures, *(f"{fit.kind}: {fit.source}" for fit in used)),
         not_modelled=("host and scheduler time between steps", "sampling", "whether the KV of the step fits"),
         warnings=(*warnings, *context_warnings(kind.model, longest)),

@@ -99,6 +99,12 @@ class InstanceKind:
         """Peak HBM bandwidth, byte/s."""
         return self.gpu.memory_bytes_per_s
 
+    def notes(self) -> tuple[str, ...]:
+        """What the GPU's file leaves open and step times take for granted, one sentence each."""
+        if "l2_cache" in self.gpu.values:
+            return ()
+        return (f"{self.gpu.name} states no L2 cache: no operator is taken to find its input there",)
+
     def label(self) -> str:
         """Short name for reports: GPU and degree of tensor parallelism."""
         return self.gpu.name if self.tp == 1 else f"{self.gpu.name} TP{self.tp}"

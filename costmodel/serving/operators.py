@@ -14,7 +14,7 @@ from .instance import InstanceKind, fit_of
 from .work import Load
 
 #: Quantities of a GPU that forms ask for, by their key in its file.
-_OF_GPU = {"sm_count": "sm_count", "l2_bytes": "l2_cache", "link_bytes_per_s": "nvlink_bandwidth"}
+_OF_GPU = {"sm_count": "sm_count", "link_bytes_per_s": "nvlink_bandwidth"}
 
 
 def peak(kind: InstanceKind, operator: str) -> float:
@@ -39,7 +39,7 @@ def _prepared(kind: InstanceKind, operator: str) -> tuple[Formula, list[Any], li
     for place, name in enumerate(formula.parameters[: len(given)]):
         if name in known:
             given[place] = known[name]
-        elif name in ("peak_flop_per_s", "memory_bytes_per_s", "tp", *_OF_GPU):
+        elif name in ("peak_flop_per_s", "memory_bytes_per_s", "tp", "l2_bytes", *_OF_GPU):
             given[place] = _of_hardware(kind, operator, name)
         else:
             from_load.append((place, name))
@@ -51,7 +51,14 @@ def _of_hardware(kind: InstanceKind, operator: str, name: str) -> float:
         return peak(kind, operator)
     if name == "memory_bytes_per_s":
         return kind.memory_peak
+    if name == "l2_bytes":
+        return l2_bytes(kind)
     return float(kind.tp) if name == "tp" else kind.gpu.get(_OF_GPU[name])
+
+
+def l2_bytes(kind: InstanceKind) -> float:
+    """Return the size of the GPU's L2; where it is not stated, next to nothing stays in it."""
+    return kind.gpu.get("l2_cache") if "l2_cache" in kind.gpu.values else 1.0
 
 
 def load_time(kind: InstanceKind, load: Load) -> float:
@@ -74,7 +81,7 @@ def hbm_bytes(kind: InstanceKind, load: Load) -> float:
     What an element-wise operator finds in L2, where the one before it left it, does not.
     """
     if load.kind in STREAMS:
-        return float(streams.uncached_bytes(load.bytes_moved, kind.gpu.get("l2_cache")))
+        return float(streams.uncached_bytes(load.bytes_moved, l2_bytes(kind)))
     return load.bytes_moved
 
 
