@@ -171,6 +171,47 @@ def test_borrowed_efficiencies_are_a_warning() -> None:
     assert any("borrowed from a100-sxm-80gb" in warning for warning in answer["warnings"])
 
 
+def test_step_says_which_efficiencies_it_used() -> None:
+    mixed = ["step", "Qwen3-8B", "--hardware", A100, "--phase", "mixed", "--chunk", "512", "--context", "999"]
+    answer = asked(*mixed)
+    used = {fit["kind"]: fit for fit in answer["efficiencies"]}
+    assert used.keys() == {op["kind"] for op in answer["operators"]}
+    # products were measured on the A100: 7.0 % held out; mixed attention on an RTX 4090: 10 %, counted 2.8 times
+    assert used["gemm"]["basis"] == "calibrated" and used["gemm"]["borrowed"] is None
+    assert used["gemm"]["held_out_mape"] == used["gemm"]["error"] == 0.070
+    assert (used["attention_mixed"]["basis"], used["attention_mixed"]["borrowed"]) == ("borrowed", "rtx-4090")
+    assert used["attention_mixed"]["held_out_mape"] == 0.100
+    assert used["attention_mixed"]["error"] == pytest.approx(0.280)
+    assert "attention_mixed: efficiency borrowed from rtx-4090, vllm-0.19.0" in answer["warnings"]
+    assert not any(warning.startswith("gemm:") for warning in answer["warnings"])
+    shown = run(*mixed, "--detail").stdout
+    assert "Efficiencies" in shown and "borrowed from" in shown and "attention_mixed" in shown
+    # the norms come from another table of the same GPU
+    assert (used["gemm"]["stack"], used["norm"]["stack"]) == ("vllm-0.14.0", "vidur")
+
+
+def test_a_mixed_step_says_what_chunk_and_decodes_share() -> None:
+    shared = "chunk and decodes share every operator"
+    for model, said in (("Qwen3-8B", shared), (LITE, f"{shared} but attention")):
+        answer = ask_step(model, A100, "mixed", context=999, chunk=(512,))
+        assert said in answer.about.assumptions
+
+
+def test_fills_of_chunks_are_those_of_the_kernels_tiles() -> None:
+    def fills(model: str, gpu: str, *sizes: int) -> list[tuple[float, float]]:
+        return [
+            (cut.tile_fill, cut.sm_fill)
+            for cut in ask_step(model, gpu, "prefill", isl=2000, chunk=sizes).chunked
+        ]
+
+    # A100: 32 heads x 8 tiles of 64 rows are 256 tiles, three waves of 108; 500 tokens take as many, of 4 x 128 rows
+    assert fills("Llama-3.1-8B", A100, 512, 500) == [(1, 324 / 256), (512 / 500, 324 / 256)]
+    # H100: 4 query heads of each of 8 KV heads lie together, 16 tiles of 128 rows: 128 tiles, one wave of 132
+    assert fills("Llama-3.1-8B", H100, 512) == [(1, 132 / 128)]
+    # latents: 16 heads x 8 tiles on an A100; the H100's form knows no tiles
+    assert fills(LITE, A100, 512) == [(1, 216 / 128)] and fills(LITE, H100, 512) == [(1, 1)]
+
+
 def test_bad_floats_become_null() -> None:
     answer = ask_step("Qwen3-8B", A100, "decode", context=9)
     object.__setattr__(answer, "time_s", float("nan"))

@@ -13,7 +13,8 @@ import pytest
 import costmodel
 
 PUBLIC = {
-    "ask_recommend", "ask_break_even", "ask_step", "ask_kv", "ask_transfer",
+    "ask_recommend", "ask_break_even", "ask_step", "ask_kv", "ask_transfer", "ask_validate", "ask_calibrate",
+    "load_efficiency",
     "Scenario", "Settings", "Deployment", "Options", "Rule", "RuleKind", "recommend",
     "Workload", "Lengths", "Arrivals", "Slo", "Request", "load_workload", "read_trace", "trace_workload",
     "read_model", "load_gpu", "load_link", "load_connector", "make_instance", "Parallelism",

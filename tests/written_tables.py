@@ -74,7 +74,7 @@ def timed(
     write(path, rows)
     unit = {"ms": 1e-3, "us": 1e-6}[time.rpartition("_")[2]]
     for part in runs_of(path):
-        packaged = FitsFor().of(part.gpu, part.stack).operators
+        packaged = FitsFor().predicting(part).operators
         known = {**packaged, **{fit.kind: fit for fit in fits}}
         seconds = predicted(part, {kind: replace(fit, borrowed=None) for kind, fit in known.items()})
         for place, (line, value) in enumerate(zip(part.lines.tolist(), seconds.tolist())):

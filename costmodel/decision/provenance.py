@@ -62,21 +62,8 @@ def _efficiency(kind: InstanceKind) -> str:
     shown = sorted({f"{fit.error:.0%}" for fit in used}, key=lambda s: int(s[:-1]))
     lenders = sorted({fit.borrowed for fit in used if fit.borrowed})
     count = sum(fit.borrowed is not None for fit in used)
-    borrowed = f", {count} of {len(used)} operators borrowed ({', '.join(lenders)})" if lenders else ""
+    borrowed = f", {count}/{len(used)} borrowed ({', '.join(lenders)})" if lenders else ""
     return f"efficiencies {found.gpu}/{found.stack}{borrowed}, errors {shown[0]} to {shown[-1]}"
-
-
-def _borrowed(kind: InstanceKind) -> list[str]:
-    """Say which operators' fits come from which GPU and stack, one sentence each."""
-    lent: dict[tuple[str, str], list[str]] = {}
-    for fit in (fit_of(kind, name) for name in used_kinds(kind)):
-        if fit.borrowed:
-            owner = fit.borrowed, fit.stack or kind.efficiency.stack
-            lent.setdefault(owner, []).append(f"{fit.kind} (error {fit.error:.0%})")
-    return [
-        f"{kind.gpu.name} borrows the efficiencies of {gpu}, {stack}: {', '.join(names)}"
-        for (gpu, stack), names in lent.items()
-    ]
 
 
 def _pools(deployment: Deployment) -> tuple[KvPool, ...]:
@@ -145,7 +132,10 @@ def warnings(
                     f"{result.name}: the {pool.role} pool is {pool.utilisation:.0%} utilised; percentiles are noisy"
                 )
     for kind in dict.fromkeys((deployment.prefill, deployment.decode)):
-        lines += _borrowed(kind)
+        if kind.efficiency.borrowed_from:
+            lines.append(
+                f"{kind.gpu.name} has no fits of its own: those of {kind.efficiency.borrowed_from} stand for most"
+            )
     return tuple(lines)
 
 

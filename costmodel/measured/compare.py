@@ -9,7 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
-from ..inputs.efficiency import Efficiency, OperatorFit, efficiency_for, files_of, load_efficiency, packaged
+from ..inputs.efficiency import (
+    Efficiency,
+    OperatorFit,
+    efficiency_for,
+    efficiency_names,
+    files_of,
+    load_efficiency,
+    packaged,
+)
 from ..inputs.hardware import Gpu
 from .errors import ErrorRow, by_regime, summary
 from .points import Points
@@ -51,6 +59,7 @@ class FitsFor:
 
     def __init__(self, own: Sequence[str | Path | Efficiency] = ()) -> None:
         self.own = [e if isinstance(e, Efficiency) else load_efficiency(e) for e in own]
+        self._known: dict[tuple[Gpu, str], Efficiency] = {}
 
     def of(self, gpu: Gpu, stack: str) -> Efficiency:
         """Return a complete set of fits: the user's first, then packaged ones of the GPU, then those of lenders.
@@ -59,27 +68,56 @@ class FitsFor:
 
         Raises InputError where nothing was measured on the GPU or one near it.
         """
+        if (gpu, stack) not in self._known:
+            self._known[gpu, stack] = self._complete(gpu, stack)
+        return self._known[gpu, stack]
+
+    def _complete(self, gpu: Gpu, stack: str) -> Efficiency:
+        fits: dict[str, OperatorFit] = {}
+        for efficiency in self._ranked(gpu, stack):
+            for kind in efficiency.operators.keys() - fits.keys():
+                fits[kind] = _as_of(gpu, efficiency, kind)
+        try:
+            rest = efficiency_for(gpu).operators
+        except InputError:
+            if not fits:
+                raise
+            rest = {}
+        return Efficiency(gpu.name, stack, "", {**rest, **fits})
+
+    def predicting(self, points: Points) -> Efficiency:
+        """Return the fits that predict some runs; their operator's has a form that suits them, where one is known.
+
+        Raises InputError as :meth:`of` does.
+        """
+        found = self.of(points.gpu, points.stack)
+        own = found.operators.get(points.operator)
+        if own is None or not points.forms or own.form in points.forms:
+            return found
+        lenders = [packaged(name) for name in efficiency_names()]
+        for efficiency in (*self._ranked(points.gpu, points.stack), *lenders):
+            fit = efficiency.operators.get(points.operator)
+            if fit is not None and fit.form in points.forms:
+                suited = {points.operator: _as_of(points.gpu, efficiency, points.operator)}
+                return replace(found, operators={**found.operators, **suited})
+        return found
+
+    def _ranked(self, gpu: Gpu, stack: str) -> list[Efficiency]:
+        """The user's files, those of the GPU first, then the packaged ones of the GPU."""
         engine = _plain(stack).partition("-")[0]
 
-        def distance(efficiency: Efficiency) -> int:
-            if same_stack(efficiency.stack, stack):
-                return 0
-            return 1 if _plain(efficiency.stack).partition("-")[0] == engine else 2
+        def distance(efficiency: Efficiency) -> tuple[bool, bool, bool]:
+            other = _plain(efficiency.stack).partition("-")[0] != engine
+            return efficiency.gpu != gpu.name, not same_stack(efficiency.stack, stack), other
 
-        own = [e for e in self.own if e.gpu == gpu.name]
-        mine = sorted(own, key=distance) + sorted(map(packaged, files_of(gpu.name)), key=distance)
-        fits: dict[str, OperatorFit] = {}
-        for efficiency in mine:
-            for kind, fit in efficiency.operators.items():
-                fits.setdefault(kind, replace(fit, stack=fit.stack or efficiency.stack))
-        others = [e for e in self.own if e.gpu != gpu.name]
-        try:
-            rest = efficiency_for(gpu, others[0] if others and not mine else None)
-        except InputError:
-            if not mine:
-                raise
-            rest = mine[0]
-        return Efficiency(gpu.name, stack, "", {**rest.operators, **fits})
+        return sorted(self.own, key=distance) + sorted(map(packaged, files_of(gpu.name)), key=distance)
+
+
+def _as_of(gpu: Gpu, efficiency: Efficiency, kind: str) -> OperatorFit:
+    """Return a fit of a file as it stands for ``gpu``: with its stack, and borrowed where it is another's."""
+    fit = efficiency.operators[kind]
+    lender = None if efficiency.gpu == gpu.name else efficiency.gpu
+    return replace(fit, stack=fit.stack or efficiency.stack, borrowed=fit.borrowed or lender)
 
 
 def compare(points: Points, efficiency: Efficiency) -> Compared:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..data import HARDWARE, package_files
 from ..errors import InputError
 from ..families import packaged_models, read_model
 from ..inputs.model import Attention, Dense
@@ -16,6 +17,8 @@ from .points import Read, kept
 from .table import Array, Table, read_table
 
 BESIDE = "model_dims.csv"
+#: Folder of the packaged tables, which name models that are not packaged.
+MEASUREMENTS = "measurements"
 COLUMNS = ("n_head", "n_kv_head", "n_embd", "n_expanded_embd", "vocab_size", "use_gated_mlp")
 
 
@@ -65,12 +68,15 @@ def tensor_parallel(rows: Table) -> Array:
 
 
 def dims_of(model: str, table: Table) -> Dims:
-    """Return the sizes of a model: stated beside the table, else those of the packaged model.
+    """Return the sizes of a model: stated beside the table, else beside the packaged tables, else by a packaged model.
 
-    Raises InputError where neither is known, or the model is not a dense one with one kind of attention.
+    Raises InputError where none is known, or the model is not a dense one with one kind of attention.
     """
-    stated = _beside(Path(table.where).parent / BESIDE).get(model.lower())
-    return stated or _packaged(model)
+    for folder in (Path(table.where).parent, Path(str(package_files(HARDWARE))) / MEASUREMENTS):
+        stated = _beside(folder / BESIDE).get(model.lower())
+        if stated:
+            return stated
+    return _packaged(model)
 
 
 def _beside(path: Path) -> dict[str, Dims]:

@@ -193,14 +193,14 @@ def read_table(path: str | Path) -> Table:
             f"line {line}: {cells} cells; expected {len(names)}, as the header has ({len(ragged):,} such lines)",
             where=where,
         )
-    columns = {
-        name: np.array([_kept(row[place].strip()) for _, row in body]) for place, name in enumerate(names)
-    }
+    columns = {name: _column([row[place].strip() for _, row in body]) for place, name in enumerate(names)}
     return Table(where, columns, np.array([line for line, _ in body], dtype=np.int64))
 
 
-def _kept(cell: str) -> str:
-    return cell if len(cell) <= _KEPT else cell[:_KEPT] + "..."
+def _column(cells: list[str]) -> Texts:
+    if len(max(cells, key=len)) > _KEPT:
+        cells = [cell if len(cell) <= _KEPT else cell[:_KEPT] + "..." for cell in cells]
+    return np.array(cells)
 
 
 def _text(path: Path, where: str) -> str:

@@ -64,7 +64,7 @@ def compare_all(read: Read, fits: FitsFor) -> tuple[list[Compared], list[Skipped
     done, skipped = [], list(read.skipped)
     for points in read.points:
         try:
-            done.append(compare(points, fits.of(points.gpu, points.stack)))
+            done.append(compare(points, fits.predicting(points)))
         except InputError as error:
             skipped.append(Skipped(points.where, len(points), f"{points.operator}: {error}"))
     return done, skipped
