@@ -44,7 +44,6 @@ QUANTITIES: dict[str, Quantity] = {
     "top_k": _Q("1", "k", "experts that each token uses"),
     "width": _Q("1", "f", "intermediate width of a feed-forward block or expert on the GPU"),
     "matrices": _Q("1", r"n_m", "weight matrices of a feed-forward block (3 gated, 2 not)"),
-    "parameters": _Q("1", r"N", "weights"),
     "tensors": _Q("1", r"n_x", "activation tensors that an element-wise operator reads and writes"),
     # shapes of the work
     "m": _Q("1", "m", "rows of a matrix product: tokens"),
@@ -90,8 +89,6 @@ QUANTITIES: dict[str, Quantity] = {
     "layer_kv_bytes_per_token": _Q("byte", r"s_\ell", "KV bytes of a token in one layer"),
     "kv_bytes": _Q("byte", r"S", "KV bytes"),
     "bytes_moved": _Q("byte", "Q", "bytes moved"),
-    "weight_bytes": _Q("byte", r"Q_w", "bytes of weights read"),
-    "kv_read_bytes": _Q("byte", r"Q_{kv}", "bytes of KV cache read"),
     "l2_bytes": _Q("byte", r"M_{L2}", "L2 cache of the GPU"),
     "ramp_bytes": _Q(
         "byte", r"S_0", "size that, with a message's, gives by square root what it takes to get up to rate"
@@ -151,10 +148,8 @@ QUANTITIES: dict[str, Quantity] = {
     "quantise_share": _Q("1", r"e_q", "share of the peak bandwidth that quantising an input reaches"),
     "arithmetic": _Q("second", r"t_F", "time of the arithmetic"),
     "streaming": _Q("second", r"t_Q", "time of the bytes"),
-    "fill": _Q("1", r"\phi", "work of whole tiles over useful work, at least 1"),
     # times
     "latency": _Q("second", r"t_0", "fixed latency"),
-    "per_sequence_head": _Q("second", r"t_s", "time per sequence and KV head of decode attention"),
     "step_latency": _Q("second", r"t_1", "latency of each step of a collective"),
     "per_token": _Q("second", r"t_n", "time per new token of prefill attention, whatever the heads"),
     "pass_latency": _Q("second", r"t_p", "time of one more pass over the result of decode attention"),
@@ -186,7 +181,6 @@ QUANTITIES: dict[str, Quantity] = {
     "servers": _Q("1", r"c", "servers of one queue"),
     "speedup": _Q("1", r"K", "speed-up of tensor parallelism, 1 < K < tp"),
     "osl": _Q("1", r"\mathrm{OSL}", "output tokens"),
-    "mean_wait": _Q("second", r"\bar W", "mean wait in a queue"),
     "instances": _Q("1", r"n_i", "instances of a pool"),
 }
 

@@ -116,6 +116,16 @@ def test_every_quantity_has_a_unit_a_symbol_and_a_meaning() -> None:
         assert quantity.latex and quantity.meaning, name
 
 
+def test_every_quantity_is_one_of_a_formula() -> None:
+    assert set(QUANTITIES) == {name for made in BOOK.values() for name in made.parameters}
+
+
+@pytest.mark.parametrize("made", FORMULAS)
+def test_no_symbol_means_two_things_in_a_formula(made: Formula) -> None:
+    symbols = [QUANTITIES[name].latex for name in made.parameters if name not in made.constants]
+    assert len({made.symbol, *symbols}) == len(symbols) + 1
+
+
 # --- documentation ----------------------------------------------------------------------------------------
 
 
@@ -156,6 +166,8 @@ NARROW = {
     "experts": (8, 60),
     "top_k": (2, 6),
     "speedup": (1.1, 1.9),
+    # yes or no
+    **dict.fromkeys(("packed", "repacking", "cache_writes"), (0, 1)),
     **dict.fromkeys(
         (
             "rate",
@@ -165,6 +177,7 @@ NARROW = {
             "piggyback_fixed",
             "compute_share",
             "bandwidth_share",
+            "quantise_share",
         ),
         (0.1, 0.9),
     ),

@@ -273,7 +273,10 @@ def layers(draw: st.DrawFn, stored: str) -> Layer:
         return Layer(draw(st.integers(1, 40)), chosen, 0)
     tensors = layer_tensors(Layer(1, chosen, 0), 128)
     groups = sorted({together(tensor) for tensor in tensors if tensor.kind == "matrix"})
-    wide = draw(st.sets(st.sampled_from(groups)))
+    chosen_wide = draw(st.sets(st.sampled_from(groups)))
+    # blocks of one layer may share the name of a module, and with it its format
+    shared = {tensor.module for tensor in tensors if together(tensor) in chosen_wide}
+    wide = chosen_wide | {together(tensor) for tensor in tensors if tensor.module in shared}
     formats = {
         tensor.module: FORMATS[stored]
         for tensor in tensors

@@ -415,6 +415,28 @@ def test_kinds_that_no_table_measures_are_not_in_the_file(fitted: dict[str, Any]
     assert found == set(KINDS) - {"moe_fp8", "point_to_point"}
 
 
+def test_a_board_of_ones_own(tmp_path: Path) -> None:
+    """A GPU of a generation of which nothing was measured: its own fits are all there is."""
+    board = tmp_path / "acme.toml"
+    board.write_text(
+        'name = "acme-1"\ntitle = "Acme 1"\ngeneration = "acme"\n[values]\n'
+        'peak_bf16 = { value = "500 TFLOP/s", source = "us" }\nsm_count = { value = "100", source = "us" }\n'
+        'memory_bandwidth = { value = "2000 GB/s", source = "us" }\nmemory = { value = "64 GiB", source = "us" }\n'
+        '[sources]\nus = "our own board"\n'
+    )
+    rows = [{**row, "gpu": "h100-sxm"} for row in shapes("gemm")]
+    path = timed(tmp_path / "t.csv", rows, [GEMM], noise=NOISE)
+    path.write_text(path.read_text().replace("h100-sxm", "Acme 1"))  # times of an H100, under another name
+    output = tmp_path / "mine.toml"
+    answer = ask_calibrate([path], hardware=board, output=output)
+    (fit,) = answer.fits
+    assert (fit.gpu, fit.carried_mape) == ("acme-1", None)
+    # 3,350 GB/s at 0.8 are beyond this board's 2,000: the share stops at 1, and errors show it
+    assert fit.parameters["bandwidth_share"] == 1.0 and fit.held_out_mape > 0.05
+    checked = ask_validate(measurements=path, hardware=board, efficiency=output)
+    assert checked.rows == answer.rows and {row.below_bound for row in checked.rows} == {0}
+
+
 def test_the_fields_of_a_fit() -> None:
     """Names that a script may rely on."""
     assert set(Fitted.__dataclass_fields__) >= {

@@ -123,6 +123,31 @@ def test_tiled_gemm_time() -> None:
     assert gemm.tiled_gemm_time(**given, flop_per_mac=8) == pytest.approx(4.75, rel=1e-12)
 
 
+# one tile of 128 x 256, 6,553,600 FLOPs in 4.2 s; in tiles of either kind, 256 x 128 would be two
+WIDE: dict[str, Any] = {
+    "m": 128,
+    "n": 256,
+    "k": 4,
+    "sm_count": 1,
+    "weight_dtype_bytes": 3,
+    "dtype_bytes": 5,
+    "peak_flop_per_s": 6_553_600 / 4.2 / 0.5,
+    "compute_share": 0.5,
+    "bandwidth_share": 0.25,
+    "latency": 0.5,
+}
+
+
+def test_rows_are_not_columns() -> None:
+    # 4 * 256 * 3 + 128 * (4 + 256) * 5 = 169,472 bytes in 8.4 s: 8.4 + 0.25 * 4.2 / 2 and 0.5
+    got = gemm.tiled_gemm_time(**WIDE, memory_bytes_per_s=169_472 / 8.4 / 0.25, tile_edge=256)
+    assert got == pytest.approx(9.425, rel=1e-12)
+    # 4 * 256 * 3 + 128 * 4 + 128 * 256 * 5 = 167,424; and 128 * 4 * 6 = 3,072 at a share of 0.5
+    bandwidth = 167_424 / 8.4 / 0.25
+    got = gemm.quantised_gemm_time(**WIDE, memory_bytes_per_s=bandwidth, quantise_share=0.5)
+    assert got == pytest.approx(9.425 + 6144 / bandwidth, rel=1e-12)
+
+
 def test_quantised_gemm_time() -> None:
     # edges of 128 cost 5 at 64 x 64 and 2.5 at 128 x 256: 2 * 4096 * 100 * 5 / 2.5 = 1,638,400 FLOPs, 1 s at half of
     # 3,276,800. 4 * 64 weights of 3 bytes, 60 * 4 inputs of 1, 60 * 64 results of 5: 20,208 bytes, at a quarter of

@@ -111,6 +111,7 @@ def test_a_token_uses_its_top_k(skew: float) -> None:
     # the law of a varied load falls short of it
     assert moe.skewed_distinct_experts(1, 6, top_k=6, experts=64, ranks=1, skew=skew) == 6
     assert moe.skewed_distinct_experts(1, 3, top_k=6, experts=64, ranks=2, skew=skew) == 3
+    assert moe.skewed_distinct_experts(1, 2.5, top_k=5, experts=64, ranks=2, skew=skew) == 2.5
 
 
 def test_no_more_experts_than_rows() -> None:
@@ -145,13 +146,14 @@ def test_the_more_loads_vary_the_fewer_experts(
         # up to 8 tokens for 8 experts, tiles of 16: 3 experts leave 7.5 empty each, or need 48 rows
         (8, 100, 122.5),
         (8, 4, 48),
+        (8.95, 100, 122.5),
         # from 9 on, tiles of 64: 31.5 each, or 192
         (9, 100, 194.5),
         (9, 10, 192),
         (500, 100, 194.5),
     ],
 )
-def test_padded_rows(tokens: int, rows: int, padded: float) -> None:
+def test_padded_rows(tokens: float, rows: int, padded: float) -> None:
     assert moe.padded_rows(tokens, rows, distinct=3, experts=8, tile_rows=64) == padded
 
 
@@ -171,17 +173,17 @@ def test_misaligned(width: int, factor: float) -> None:
 
 
 # 10 tokens, 2 of 4 experts each: 20 rows; 4 * (1 - 2**-10) = 3.99609375 experts, in tiles of 32 127.875 rows.
-# Width 70 is computed as 128 and takes half as long again: 2 * 127.875 * 3 * 128 * 2 * 1.5 = 294,624 FLOPs, 3 s.
-# Weights 3.99609375 * 3 * 70 * 2 * 5 bytes, half as long again, are 12,587.7: 4 s, together 5 s.
-# A row moves 3 + 2 * 70 + 70 + 3 = 216, and a token 3 * 3 to sum up: 4,410 activations of 7 bytes
-WEIGHTS = 3.99609375 * 3150
+# Width 65 is computed as 128 and takes half as long again: 2 * 127.875 * 3 * 128 * 2 * 1.5 = 294,624 FLOPs, 3 s.
+# Weights 3.99609375 * 3 * 65 * 2 * 5 bytes, half as long again, are 11,688.6: 4 s, together 5 s.
+# A row moves 3 + 2 * 65 + 65 + 3 = 201, and a token 3 * 3 to sum up: 4,110 activations of 7 bytes
+WEIGHTS = 3.99609375 * 2925
 EXPERTS: dict[str, Any] = {
     "tokens": 10,
     "top_k": 2,
     "experts": 4,
     "ranks": 1,
     "hidden": 3,
-    "width": 70,
+    "width": 65,
     "matrices": 2,
     "skew": 0.0,
     "weight_dtype_bytes": 5,
@@ -196,11 +198,17 @@ EXPERTS: dict[str, Any] = {
 
 
 def test_experts_time() -> None:
-    moving = 30_870 * 4 / WEIGHTS
+    moving = 28_770 * 4 / WEIGHTS
     assert moe.experts_time(**EXPERTS) == pytest.approx(5 + moving + 0.125, rel=1e-7)
     # 3 FLOPs a multiply-add
     expected = math.hypot(4.5, 4) + moving + 0.125
     assert moe.experts_time(**EXPERTS, flop_per_mac=3) == pytest.approx(expected, rel=1e-7)
+
+
+def test_experts_time_of_few_tokens() -> None:
+    # 4 tokens use 4 * (1 - 1/16) = 3.75 experts and 8 rows, in tiles of 16: 60. 8 * 201 + 4 * 9 activations
+    expected = math.hypot(3 * 60 / 127.875, 4 * 3.75 / 3.99609375) + 1644 * 7 * 4 / WEIGHTS + 0.125
+    assert moe.experts_time(**{**EXPERTS, "tokens": 4}) == pytest.approx(expected, rel=1e-6)
 
 
 def test_experts_time_of_an_aligned_width() -> None:
@@ -218,6 +226,6 @@ def test_experts_time_spread_over_gpus_and_skewed() -> None:
     distinct = 4 * (1 - (1 + hits / 8) ** -8)
     arithmetic = 3 * 32 * distinct / 127.875
     weights = distinct / 3.99609375 * 4
-    expected = math.hypot(arithmetic, weights) + 30_870 * 4 / WEIGHTS + 0.125
+    expected = math.hypot(arithmetic, weights) + 28_770 * 4 / WEIGHTS + 0.125
     got = moe.experts_time(**{**EXPERTS, "ranks": 2, "skew": 0.5})
     assert got == pytest.approx(expected, rel=1e-9)

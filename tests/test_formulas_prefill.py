@@ -40,10 +40,13 @@ def busiest(tiles: int, sm_count: int) -> int:
         (1, 6, 2, 64, 1, 2),  # 3 rows of each of 2 KV heads
         (21, 6, 2, 64, 1, 2),  # 63 rows
         (22, 6, 2, 64, 1, 4),  # 66 rows
+        (10.75, 6, 2, 32, 1, 4),  # a mean chunk: 32.25 rows
         (1000, 32, 8, 64, 0, 512),
     ],
 )
-def test_query_tiles(chunk: int, heads: int, kv_heads: int, tile_rows: int, packed: int, tiles: int) -> None:
+def test_query_tiles(
+    chunk: float, heads: int, kv_heads: int, tile_rows: int, packed: int, tiles: int
+) -> None:
     assert prefill.query_tiles(chunk, heads, kv_heads, tile_rows, packed) == tiles
 
 
@@ -145,7 +148,7 @@ WIDTHS: dict[str, Any] = {"qk_dim": 3, "v_dim": 2, "dtype_bytes": 2, "kv_dtype_b
 def test_prefill_attention_time(flop_per_mac: dict[str, int], walk: float) -> None:
     # 2 * 3 heads * 4 tiles on 10 processors are three waves, 571 tokens; half of the peak over 10 processors over
     # 2 * 5 * 64 a token is 571 a second: 1 s. Q and O 199 * 3 * 5 * 2 = 5,970, K and V (50 + 3 * 199) * 5 * 5 =
-    # 16,175, twice 22,145 bytes: 2 s. 0.01 s for each of 398 tokens, 0.125 s
+    # 16,175, twice 22,145 bytes: 2.5 s. 0.01 s for each of 398 tokens, 0.125 s
     got = prefill.prefill_attention_time(
         **CHUNKS,
         **WIDTHS,
@@ -156,14 +159,14 @@ def test_prefill_attention_time(flop_per_mac: dict[str, int], walk: float) -> No
         packed=0,
         sm_count=10,
         peak_flop_per_s=571 * 640 * 10 / 0.5,
-        memory_bytes_per_s=22_145,
+        memory_bytes_per_s=2 * 22_145 / 2.5,
         compute_share=0.5,
         latency=0.125,
         tile_overhead_tokens=7,
         per_token=0.01,
         **flop_per_mac,
     )
-    assert got == pytest.approx(walk + 2 + 3.98 + 0.125, rel=1e-12)
+    assert got == pytest.approx(walk + 2.5 + 3.98 + 0.125, rel=1e-12)
 
 
 def test_prefill_attention_time_packed() -> None:
@@ -221,6 +224,8 @@ def test_group_reads(batch: int, tiles: int, bytes_moved: float, reads: float) -
     [
         # 1.5 of 443 (400 + 1 + 9 + 33) and half of the longest, 410, beside 2.4 of 157: 376.8 + 664.5 + 205
         (0, 5, 400, FAR, 1246.3),
+        # 0.6 more a decode: 376.8 + 665.4 + 205.3
+        (0, 5, 400.6, FAR, 1247.5),
         # 0.3 of 3,043; half of 3,010 times 0.3: 376.8 + 912.9 + 451.5 is less than the longest
         (0, 1, 3000, FAR, 3010),
         # 0.3 of 53; half of 257 times 0.3: 376.8 + 15.9 + 38.55 is less than the chunks alone
@@ -237,7 +242,7 @@ def test_group_reads(batch: int, tiles: int, bytes_moved: float, reads: float) -
         (1, 1, 10, FAR, 257),
     ],
 )
-def test_mixed_walked_tokens(packed: int, batch: int, length: int, reach: float, tokens: float) -> None:
+def test_mixed_walked_tokens(packed: int, batch: int, length: float, reach: float, tokens: float) -> None:
     got = mixed.mixed_walked_tokens(
         **{**CHUNKS, "reach": reach},
         batch=batch,

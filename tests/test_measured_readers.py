@@ -445,6 +445,26 @@ def test_rows_that_are_left_out_say_why(path: Path, kind: str, change: Row, why:
     assert (left.rows, left.where) == (1, str(path)) and why in left.why
 
 
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("context_attention", {"kv_cache_dtype": "fp8"}),
+        ("generation_attention", {"window_size": 128}),
+        ("mixed_attention", {"n_decode": 0}),
+        ("chunked_attention", {"model": "acme/nothing"}),
+        ("layer_ops_long", {"model": "acme/nothing"}),
+        ("layer_ops_wide", {"tp": 3}),
+        ("moe", {"moe_ep_size": 7}),
+        ("collective", {"num_gpus": 1}),
+        ("custom_all_reduce", {"allreduce_dtype": "fp4"}),
+        ("mla_module", {"kv_cache_dtype": "fp8"}),
+    ],
+)
+def test_tables_of_which_nothing_is_left(path: Path, kind: str, change: Row) -> None:
+    found = read(path, [{**row, **change} for row in shapes(kind)[:9]])
+    assert not found.points and sum(left.rows for left in found.skipped) == 9
+
+
 def test_collectives_across_nodes(path: Path) -> None:
     rows = [{"network": "h100_dgx", "op": "all_reduce", "num_workers": 8, "devices_per_node": per, "bytes": 1024,
              "median_ms": 0.1} for per in (8, 4, 1)]  # fmt: skip

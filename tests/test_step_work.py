@@ -109,10 +109,11 @@ def grouped(
             tally.experts(*moe, width)
         else:
             tally.dense("mlp", width)
-        # chunks and decodes share a kernel call
+        # the chunk with most pairs and the decodes share a kernel call
         both = parts and decodes
+        longest = max(parts, key=lambda part: part[0] * (part[1] + part[0] / 2), default=None)
         for chunk, prefix in parts:
-            name = "mixed attention" if both else "prefill attention"
+            name = "mixed attention" if both and (chunk, prefix) == longest else "prefill attention"
             for token in range(1, chunk + 1):
                 tally.flop[name] += 32 * 2 * (128 + 128) * (prefix + token)
                 tally.bytes[name] += 2 * 2 * 32 * 128

@@ -410,7 +410,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> Non
 
 
 def test_a_packed_table_and_cells_over_several_lines(tmp_path: Path) -> None:
-    rows = [LATENT, {**LLAMA, "source": "a log,\nread \"twice\""}]
+    rows = [LATENT, {**LLAMA, "source": 'a log,\nread "twice"'}]
     path = write(tmp_path / "rows.csv", *rows)
     packed = tmp_path / "rows.csv.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))

@@ -35,7 +35,7 @@ def cache_misses(bytes_moved: Any, l2_bytes: Any, cached_part: Any) -> Any:
 
 @formula(
     unit="byte",
-    symbol="Q",
+    symbol="Q_{HBM}",
     source="derived: what does not fit into L2",
 )
 def uncached_bytes(bytes_moved: Any, l2_bytes: Any) -> Any:
@@ -158,7 +158,7 @@ def collective_time(
 @formula(
     unit="second",
     symbol="t_{ar}",
-    source=f"{FITTED}; vLLM's own kernels: one shot (everything to everyone) for small messages, else two",
+    source=f"{FITTED}; vLLM's own kernels: one shot (to everyone) for two GPUs or small messages, else two",
 )
 def custom_all_reduce_time(
     bytes_moved: Any,

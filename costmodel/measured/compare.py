@@ -64,7 +64,7 @@ class FitsFor:
     def of(self, gpu: Gpu, stack: str) -> Efficiency:
         """Return a complete set of fits: the user's first, then packaged ones of the GPU, then those of lenders.
 
-        Of several, those of the same stack come first, then those of the same engine.
+        Of several, those of the same stack come first, then those of the same engine, then what a step uses.
 
         Raises InputError where nothing was measured on the GPU or one near it.
         """
@@ -110,7 +110,8 @@ class FitsFor:
             other = _plain(efficiency.stack).partition("-")[0] != engine
             return efficiency.gpu != gpu.name, not same_stack(efficiency.stack, stack), other
 
-        return sorted(self.own, key=distance) + sorted(map(packaged, files_of(gpu.name)), key=distance)
+        names = sorted(files_of(gpu.name), key=lambda name: name != gpu.efficiency)
+        return sorted(self.own, key=distance) + sorted(map(packaged, names), key=distance)
 
 
 def _as_of(gpu: Gpu, efficiency: Efficiency, kind: str) -> OperatorFit:

@@ -197,12 +197,12 @@ def kept(rows: Table, read: Read, keep: Mask, why: str) -> Table:
 
 def as_keys(names: Texts) -> Texts:
     """Return texts that a list with commas can hold."""
-    return np.char.replace(names, ",", ";")
+    return np.array([name.replace(",", ";") for name in names.tolist()], dtype=np.str_)
 
 
 def labels(*columns: Array) -> Texts:
     """Return one text a row from whole numbers: 4096/1024."""
-    return np.array(["/".join(f"{value:.0f}" for value in row) for row in zip(*columns)])
+    return np.array(["/".join(f"{value:.0f}" for value in row) for row in zip(*columns)], dtype=np.str_)
 
 
 def bands(values: Array, name: str, edges: Sequence[float]) -> dict[str, Mask]:

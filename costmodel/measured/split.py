@@ -33,13 +33,18 @@ def in_fit(points: Points, keys: Sequence[str]) -> Mask:
 
 
 def alternate(points: Points) -> Mask:
-    """Return every second run by what it does, whatever the order of the table."""
-    shape = [points.work.shape[name] for name in sorted(points.work.shape)]
-    columns = (points.seconds, *points.hardware.values(), *shape, points.work.bytes_moved, points.work.flop)
-    order = np.lexsort([np.broadcast_to(column, (len(points),)) for column in columns])
-    found = np.zeros(len(points), dtype=bool)
-    found[order[::2]] = True
-    return found
+    """Return the runs of every second thing that they do, by its size, whatever the order of the table."""
+    quantities = (
+        points.work.flop,
+        points.work.bytes_moved,
+        *points.work.shape.values(),
+        *points.hardware.values(),
+    )
+    columns = [np.broadcast_to(quantity, (len(points),)) for quantity in quantities]
+    distinct, which = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    if len(distinct) > 1:
+        return np.asarray(which.ravel() % 2 == 0)
+    return np.asarray(np.argsort(np.argsort(points.seconds, kind="stable")) % 2 == 0)
 
 
 def seen(points: Points, fit: OperatorFit) -> Mask:

@@ -8,13 +8,14 @@ import io
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError, nearest, shorten
+from ..errors import InputError, shorten
 
 Array = NDArray[np.float64]
 Texts = NDArray[np.str_]
@@ -155,8 +156,10 @@ class Table:
 def missing(names: Sequence[str], columns: Iterable[str]) -> str:
     """Return the sentence for a column that is not there: what else it may be called, and the nearest one."""
     others = f" (or {', '.join(names[1:])})" if len(names) > 1 else ""
-    match = nearest(names[0], columns)
-    return f"column {names[0]!r} is missing{others}" + (f"; nearest present: {match!r}" if match else "")
+    folded = {column.lower(): column for column in columns}
+    match = get_close_matches(names[0], folded, n=1)
+    hint = f"; nearest present: {folded[match[0]]!r}" if match else ""
+    return f"column {names[0]!r} is missing{others}{hint}"
 
 
 def scale(column: str) -> float:

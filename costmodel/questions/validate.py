@@ -16,24 +16,23 @@ from ..measured.compare import FitsFor
 from ..measured.errors import ErrorRow
 from ..measured.points import Given, Read, Skipped
 from ..measured.table import Table, read_table
-from ..measured.tables import TABLES, files_of, kind_of
+from ..measured.tables import files_of
 from .validate_memory import MemoryRow
-from .validate_memory_file import REQUIRED as MEMORY_COLUMNS
 from .validate_memory_file import MemoryComparison, compare_memory
 from .validate_operators import (
+    COPIES,
+    MEMORY,
     FitUsed,
     check_kind,
     compare_all,
     error_rows,
     fits_used,
+    kinds_of,
     read_operators,
     unlike,
 )
 
 SCHEMA = "costmodel.validate/1"
-MEMORY, COPIES = "memory", copies.KIND
-#: Kinds that are no operators, and the columns that they need.
-OTHERS = ((MEMORY, MEMORY_COLUMNS), (COPIES, copies.COLUMNS))
 #: Folder of the packaged tables: every so manyth row of the published ones.
 PACKAGED = "measurements"
 
@@ -74,7 +73,7 @@ def ask_validate(
 
     Raises InputError for an unknown kind, a file that cannot be read or lacks a column, or none to compare.
     """
-    check_kind(kind, (COPIES, MEMORY))
+    check_kind(kind)
     given = Given(load_gpu(hardware) if isinstance(hardware, str | Path) else hardware, stack)
     fits = FitsFor(() if efficiency is None else (efficiency,))
     if measurements is None:
@@ -99,12 +98,12 @@ def _sorted(files: Iterable[tuple[Path, bool]], kind: str | None, given: Given) 
     found = _Sorted(Read(), [], [])
     for path, named in files:
         table = read_table(path)
-        holds = _holds(table)
+        holds = kinds_of(table)
         if not named and (not holds or (kind is not None and kind not in holds)):
             if not holds:
                 found.read.skip(table, len(table), "its columns are those of no kind of measurements")
         elif not holds:
-            table.refuse(unlike(table, _columns(), kind))
+            table.refuse(unlike(table, kind))
         elif kind is not None and kind not in holds:
             table.refuse(f"holds {holds[0]}, not {kind}")
         elif holds == (MEMORY,):
@@ -114,19 +113,6 @@ def _sorted(files: Iterable[tuple[Path, bool]], kind: str | None, given: Given) 
         else:
             found.read.extend(read_operators(table, given, kind))
     return found
-
-
-def _holds(table: Table) -> tuple[str, ...]:
-    for kind, columns in OTHERS:
-        if all(name in table for name in columns):
-            return (kind,)
-    found = kind_of(table)
-    return found.kinds if found else ()
-
-
-def _columns() -> list[tuple[str, Sequence[str]]]:
-    """Kinds and the columns that each needs; some have several sets."""
-    return [*((kind, known.columns) for known in TABLES for kind in known.kinds), *OTHERS]
 
 
 def _answer(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError, unknown
+from ..measured import copies
 from ..measured.compare import Compared, FitsFor, compare, grouped, rows_of
 from ..measured.errors import ErrorRow
 from ..measured.points import Given, Read, Skipped
 from ..measured.table import Table, missing
 from ..measured.tables import OPERATOR_KINDS, TABLES, kind_of
+from .validate_memory_file import REQUIRED as MEMORY_COLUMNS
+
+MEMORY, COPIES = "memory", copies.KIND
+#: Kinds that are no operators, and the columns that they need.
+OTHERS = ((MEMORY, MEMORY_COLUMNS), (COPIES, copies.COLUMNS))
 
 
 @dataclass(frozen=True)
@@ -28,35 +34,47 @@ class FitUsed:
     source: str
 
 
-def read_operators(table: Table, given: Given, kind: str | None = None) -> Read:
-    """Return the points of a table that are of ``kind`` (None: of any).
-
-    Raises InputError where its columns are of no kind, or of another one.
-    """
+def kinds_of(table: Table) -> tuple[str, ...]:
+    """Return the kinds of validation that a table serves, none where its columns are of no kind."""
+    for kind, columns in OTHERS:
+        if all(name in table for name in columns):
+            return (kind,)
     found = kind_of(table)
-    if found is None:
-        table.refuse(unlike(table, [(t.kinds[0], t.columns) for t in TABLES]))
-    if kind is not None and kind not in found.kinds:
-        table.refuse(f"holds {found.kinds[0]}, not {kind}")
-    read = found.read(table, given)
-    if kind is not None:
-        read.points = [points for points in read.points if points.kind == kind]
-    return read
+    return found.kinds if found else ()
 
 
-def unlike(table: Table, kinds: Iterable[tuple[str, Sequence[str]]], kind: str | None = None) -> list[str]:
+def unlike(table: Table, kind: str | None = None) -> list[str]:
     """Return why a table is of no kind (or not of ``kind``): the columns that the nearest one needs besides."""
-    asked = [entry for entry in kinds if kind in (None, entry[0])]
-    lacking = [(name, [c for c in columns if c not in table], len(columns)) for name, columns in asked]
+    needs = [*((kind, known.columns) for known in TABLES for kind in known.kinds), *OTHERS]
+    lacking = [
+        (name, [column for column in columns if column not in table], len(columns))
+        for name, columns in needs
+        if kind in (None, name)
+    ]
     name, absent, needed = max(lacking, key=lambda entry: (entry[2] - len(entry[1]), -len(entry[1])))
     if kind is None and len(absent) == needed:
-        known = ", ".join(dict.fromkeys(name for name, _ in asked))
+        known = ", ".join(dict.fromkeys(name for name, _ in needs))
         return [f"its columns are those of no kind of measurements ({known})"]
     said = (
         f"holds no {name}" if kind else f"its columns are those of no kind of measurements; nearest is {name}"
     )
     problems = [missing((column,), table.columns) for column in absent]
     return [f"{said}: {problems[0]}", *problems[1:]] if problems else [said]
+
+
+def read_operators(table: Table, given: Given, kind: str | None = None) -> Read:
+    """Return the points of a table that are of ``kind`` (None: of any).
+
+    Raises InputError where its columns are of no kind of operator.
+    """
+    found = kind_of(table)
+    others = kinds_of(table)
+    if found is None or found.kinds != others:
+        table.refuse(f"holds {others[0]}, which is no operator of a step" if others else unlike(table))
+    read = found.read(table, given)
+    if kind is not None:
+        read.points = [points for points in read.points if points.kind == kind]
+    return read
 
 
 def compare_all(read: Read, fits: FitsFor) -> tuple[list[Compared], list[Skipped]]:
@@ -87,8 +105,8 @@ def fits_used(compared: Sequence[Compared]) -> tuple[FitUsed, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def check_kind(kind: str | None, more: Sequence[str]) -> None:
+def check_kind(kind: str | None) -> None:
     """Raise InputError for a kind of validation that is not known."""
-    known = (*OPERATOR_KINDS, *more)
+    known = (*OPERATOR_KINDS, *(other for other, _ in OTHERS))
     if kind is not None and kind not in known:
         raise InputError(unknown("kind of validation", kind, known, remedy=f"(one of {', '.join(known)})"))

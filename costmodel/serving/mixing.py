@@ -71,7 +71,7 @@ def mixing_loads(kind: InstanceKind, chunks: Sequence[Chunk], batch: float, cont
     loads: list[Load] = []
     for mixer, count in kind.model.mixers:
         if together and isinstance(mixer, Attention):
-            loads.append(_mixed(kind, mixer, count, chunks, batch, context))
+            loads += _mixed(kind, mixer, count, chunks, batch, context)
         else:
             loads += [load for chunk in chunks for load in _chunk_of(kind, mixer, count, chunk)]
             loads += _decode_of(kind, mixer, count, batch, context)
@@ -83,7 +83,7 @@ def _chunk_of(kind: InstanceKind, mixer: Mixer, count: int, chunk: Chunk) -> lis
         return _latent_chunk(kind, mixer, count, chunk)
     if isinstance(mixer, Recurrent):
         return [_scan(kind, mixer, count, chunk)]
-    done = _chunk_work(kind, mixer, 1, chunk.tokens, chunk.prefix)
+    done = _chunk_work(kind, mixer, chunk.tokens, chunk.prefix)
     return [Load("prefill attention", "attention_prefill", count, done)]
 
 
@@ -97,13 +97,18 @@ def _decode_of(kind: InstanceKind, mixer: Mixer, count: int, batch: float, conte
 
 def _mixed(
     kind: InstanceKind, mixer: Attention, count: int, chunks: Sequence[Chunk], batch: float, context: float
-) -> Load:
-    """One kernel call; several chunks are taken as equal, with the prefix that their mean token sees."""
-    tokens = sum(chunk.tokens for chunk in chunks)
-    prefix = sum(chunk.tokens * chunk.prefix for chunk in chunks) / tokens
-    prompts = _chunk_work(kind, mixer, len(chunks), tokens / len(chunks), prefix)
-    done = attention_mixed(prompts, _decode_work(kind, mixer, batch, context))
-    return Load("mixed attention", MIXED, count, done)
+) -> list[Load]:
+    """One kernel call of the decodes and the chunk with most pairs; further chunks add their own attention.
+
+    The form knows equal chunks only, and tables have calls with one: adding is on the safe side.
+    """
+    longest = max(chunks, key=lambda chunk: work.causal_pairs(*chunk))
+    others = list(chunks)
+    others.remove(longest)
+    prompt = _chunk_work(kind, mixer, longest.tokens, longest.prefix)
+    done = attention_mixed(prompt, _decode_work(kind, mixer, batch, context))
+    rest = [load for chunk in others for load in _chunk_of(kind, mixer, count, chunk)]
+    return [Load("mixed attention", MIXED, count, done), *rest]
 
 
 def _heads(kind: InstanceKind, mixer: Attention) -> Heads:
@@ -112,12 +117,12 @@ def _heads(kind: InstanceKind, mixer: Attention) -> Heads:
     return Heads(mixer.heads // kind.tp, kv_heads, mixer.head_dim, mixer.value_dim, *each)
 
 
-def _chunk_work(kind: InstanceKind, mixer: Attention, sequences: int, tokens: float, prefix: float) -> Work:
+def _chunk_work(kind: InstanceKind, mixer: Attention, tokens: float, prefix: float) -> Work:
     heads = _heads(kind, mixer)
     if mixer.window is None:
-        return attention_prefill(heads, sequences, tokens, prefix, cache_writes=1)
+        return attention_prefill(heads, 1, tokens, prefix, cache_writes=1)
     pairs, seen = _windowed(mixer, tokens, prefix)
-    return attention_prefill(heads, sequences, tokens, seen, cache_writes=1, pairs=pairs)
+    return attention_prefill(heads, 1, tokens, seen, cache_writes=1, pairs=pairs)
 
 
 def _decode_work(kind: InstanceKind, mixer: Attention, batch: float, context: float) -> Work:
