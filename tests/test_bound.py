@@ -418,12 +418,15 @@ def test_more_tokens_never_take_less_work(kind: InstanceKind, step: Drawn, more:
         bound = step_bound(kind, chunks, step.last, batch, context)
         return sum(operator.flop for operator in found.operators), bound.compute_s
 
+    absorbed = kind.efficiency.operators["mla_prefill"].parameters.get("absorbed_tokens", 0)
     base = flop(step.chunks, step.batch, step.context)
     others = [flop(step.chunks, step.batch + more, step.context + more)]
     for index, chunk in enumerate(step.chunks):
         for grown in (Chunk(chunk.tokens + more, chunk.prefix), Chunk(chunk.tokens, chunk.prefix + more)):
             chunks = (*step.chunks[:index], grown, *step.chunks[index + 1 :])
-            others.append(flop(chunks, step.batch, step.context))
+            # a latent kernel that attends in the latent space up to a length takes fewer FLOPs beyond it
+            if not chunk.tokens <= absorbed < grown.tokens:
+                others.append(flop(chunks, step.batch, step.context))
     if step.batch:
         others.append(flop(step.chunks, step.batch, step.context + more))
     for other in others:

@@ -146,7 +146,7 @@ def skewed_distinct_experts(tokens: Any, rows: Any, top_k: Any, experts: Any, ra
     variation = maximum(skew * skew / 2, 1e-6)
     hits = -tokens * log(1 - minimum(rows / (tokens * experts), 1 - 1e-6))
     found = experts * (1 - (1 + hits * variation) ** (-1 / variation))
-    return maximum(minimum(found, rows), top_k / ranks)
+    return maximum(minimum(found, rows), maximum(1, top_k / ranks))
 
 
 @formula(

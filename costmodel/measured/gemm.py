@@ -11,6 +11,8 @@ from .table import Table
 
 COLUMNS = ("m", "n", "k")
 SPLIT = "every second (n, k) shape held out"
+#: Bytes of a weight of products whose weights alone are narrow: they run in 16 bits.
+WEIGHT_ONLY = {"int8_wo": 1.0, "int4_wo": 0.5, "w8a16": 1.0, "w4a16": 0.5}
 EDGES = (16, 128, 1024)
 
 
@@ -20,22 +22,23 @@ def read(table: Table, given: Given) -> Read:
 
     def make(rows: Table, gpu: Gpu, stack: str) -> None:
         for (word,), keep in rows.groups(rows.texts("gemm_dtype", "dtype", default="bfloat16")):
-            dtype = dtype_of(word)
+            each = WEIGHT_ONLY.get(word.lower())
+            dtype = dtype_of(word) if each is None else "bf16"
             if dtype is None or f"peak_{dtype}" not in gpu.values:
                 why = "is not modelled" if dtype is None else f"has no peak on {gpu.name}"
                 found.skip(rows, int(keep.sum()), f"gemm_dtype {word!r} {why}")
             else:
-                found.points.append(_points(rows.where_true(keep), gpu, stack, dtype))
+                found.points.append(_points(rows.where_true(keep), gpu, stack, dtype, each or BYTES[dtype]))
 
     by_gpu_and_stack(table, given, found, make)
     return found
 
 
-def _points(rows: Table, gpu: Gpu, stack: str, dtype: str) -> Points:
+def _points(rows: Table, gpu: Gpu, stack: str, dtype: str, each: float) -> Points:
     m, n, k = (rows.counts(name) for name in COLUMNS)
     narrow = BYTES[dtype] == 1
     # What is read and written at least once: weights, the wide input, the result.
-    least = k * n * BYTES[dtype] + 2 * m * (k + n)
+    least = k * n * each + 2 * m * (k + n)
     bound = np.maximum(2 * m * n * k / gpu.peak_flop_per_s(dtype), least / gpu.memory_bytes_per_s)
     return Points(
         kind="gemm",
@@ -43,12 +46,18 @@ def _points(rows: Table, gpu: Gpu, stack: str, dtype: str) -> Points:
         gpu=gpu,
         stack=stack,
         where=rows.where,
-        work=gemm(m, n, k, BYTES[dtype], 2.0),
+        work=gemm(m, n, k, each, 2.0),
         seconds=rows.seconds(),
         keys=labels(n, k),
         bound_s=bound,
         lines=rows.lines,
         dtype=dtype,
-        regimes={("fp8" if narrow else "bf16"): np.ones(len(rows), dtype=bool), **bands(m, "m", EDGES)},
+        regimes={_regime(narrow, each): np.ones(len(rows), dtype=bool), **bands(m, "m", EDGES)},
         split=SPLIT,
     )
+
+
+def _regime(narrow: bool, each: float) -> str:
+    if narrow:
+        return "fp8"
+    return "bf16" if each == 2 else f"{8 * each:.0f}-bit weights"

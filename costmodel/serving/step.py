@@ -73,7 +73,8 @@ def _operator(kind: InstanceKind, load: Load) -> Operator:
 
 def _limit(kind: InstanceKind, load: Load, intensity: float, time: float) -> str:
     """What holds an operator up: its launch, the link, arithmetic or bytes."""
-    if load.kind != UNMEASURED and fit_of(kind, load.kind).parameters.get("latency", 0.0) > time / 2:
+    fixed = fit_of(kind, load.kind).parameters if load.kind != UNMEASURED else {}
+    if fixed.get("latency", 0.0) + fixed.get("step_latency", 0.0) > time / 2:
         return "latency"
     if load.kind in COLLECTIVES:
         return "link"
@@ -194,9 +195,8 @@ class StepTimes:
         key = (tokens, logits)
         found = self._bytes.get(key)
         if found is None:
-            found = sum(
-                load.runs * hbm_bytes(self.kind, load) for load in token_loads(self.kind, tokens, logits)
-            )
+            loads = token_loads(self.kind, tokens, logits)
+            found = sum(ld.runs * hbm_bytes(self.kind, ld) for ld in loads if ld.kind not in COLLECTIVES)
             self._bytes[key] = found
         return found
 
