@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 
 from costmodel.measured.errors import ErrorRow
+from costmodel.operators.catalogue import FORMS, PARAMETERS
+from costmodel.quantities import QUANTITIES
 from costmodel.questions.validate import ask_validate
+from costmodel.units import format_si
 
 #: What the table shows: label, kind, GPU, stack, regime.
 SHOWN = (
@@ -61,6 +64,21 @@ def main() -> None:
     for label, *key in SHOWN:
         fitted, held = (rows[(*key, split)] for split in ("fitted", "held_out"))
         print(f"| {label} | {key[1]}, {key[2]} | {_line(fitted, held)} |")
+    _parameters()
+
+
+def _parameters() -> None:
+    """Print every fitted parameter with its range and the forms that have it."""
+    print("\n## Parameters\n\n| parameter | range | forms | meaning |\n| --- | --- | --- | --- |")
+    for name, known in PARAMETERS.items():
+        forms = [form for form, made in FORMS.items() if name in (*made.fitted, *made.stated)]
+        low, high = (format_si(value, known.dimension) for value in (known.low, known.high))
+        span = ", ".join(f"{value:g}" for value in known.choices) or f"{low} to {high}"
+        stated = "absorbed_tokens"
+        meaning = (
+            QUANTITIES[name].meaning if name != stated else "longest prompt that attends in the latent space"
+        )
+        print(f"| `{name}` | {span} | {', '.join(forms)} | {meaning} |")
 
 
 def _line(fitted: ErrorRow, held: ErrorRow) -> str:

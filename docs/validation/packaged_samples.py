@@ -101,7 +101,9 @@ def main() -> None:
     _write_copies(folder)
     header = ["model", "n_head", "n_kv_head", "n_embd", "n_expanded_embd", "vocab_size", "use_gated_mlp"]
     sizes = [[model, *map(str, values)] for model, values in DIMS.items()]
-    (TARGET / "model_dims.csv").write_bytes(text_of(header, sizes, "github.com/microsoft/vidur@7d475133 (MIT)"))
+    (TARGET / "model_dims.csv").write_bytes(
+        text_of(header, sizes, "github.com/microsoft/vidur@7d475133 (MIT)")
+    )
 
 
 if __name__ == "__main__":
