@@ -282,6 +282,23 @@ TERMS: dict[str, tuple[str, str, str]] = {
     "token budget": ("token", "", "all tokens of a step: decodes and prefill"),
     "chunk": ("token", "c", "prefill tokens of a step"),
     "busy share": ("1", "", "share of time that a pool runs steps"),
+    "stack": ("", "", "the software that ran an operator, and its version: vllm-0.24.0, nccl-2.27.3"),
+    "calibrated": (
+        "",
+        "",
+        "of an operator's fit: its parameters were fitted to times measured on this very GPU",
+    ),
+    "borrowed": (
+        "",
+        "",
+        "of an operator's fit: its parameters are those of another GPU, at this one's peaks",
+    ),
+    "held out": (
+        "",
+        "",
+        "measured but not shown to the fit: shapes, models or sizes on which only the error is taken",
+    ),
+    "carried over": ("1", "", "error of a fit on another GPU's measurements"),
     "MFU": ("1", "", "useful FLOPs over peak FLOPs of the time"),
     "MBU": ("1", "", "useful bytes over peak bytes of the time"),
 }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..inputs.model import Recurrent
 from ..inputs.workload import Workload
 from ..serving.deployment import Deployment
-from ..serving.instance import InstanceKind, fit_of
+from ..serving.instance import FitUsed, InstanceKind, fit_of, fits_used
 from ..serving.memory import GIB, KvPool
 from ..serving.strategies import Rule, RuleKind
 from ..units import format_si
@@ -64,6 +64,12 @@ def _efficiency(kind: InstanceKind) -> str:
     count = sum(fit.borrowed is not None for fit in used)
     borrowed = f", {count}/{len(used)} borrowed ({', '.join(lenders)})" if lenders else ""
     return f"efficiencies {found.gpu}/{found.stack}{borrowed}, errors {shown[0]} to {shown[-1]}"
+
+
+def efficiencies(deployment: Deployment) -> tuple[FitUsed, ...]:
+    """Return the fits behind the step times of both pools, each once."""
+    kinds = dict.fromkeys((deployment.prefill, deployment.decode))
+    return tuple(dict.fromkeys(fit for kind in kinds for fit in fits_used(kind, used_kinds(kind))))
 
 
 def _pools(deployment: Deployment) -> tuple[KvPool, ...]:
@@ -134,7 +140,7 @@ def warnings(
     for kind in dict.fromkeys((deployment.prefill, deployment.decode)):
         if kind.efficiency.borrowed_from:
             lines.append(
-                f"{kind.gpu.name} has no fits of its own: those of {kind.efficiency.borrowed_from} stand for most"
+                f"{kind.gpu.name} has no fits of its own: those of {kind.efficiency.borrowed_from} come first"
             )
     return tuple(lines)
 

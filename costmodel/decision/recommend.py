@@ -15,7 +15,7 @@ from .comparison import Comparison, Options, with_splitting
 from .flips import Landscape, local_flips
 from .leverage import elasticities
 from .operating import measured_load, operating_point, self_consistent, threshold
-from .provenance import assumptions, not_modelled, sources, warnings
+from .provenance import assumptions, efficiencies, not_modelled, sources, warnings
 from .results import Flip, Recommendation
 from .verdict import judge
 
@@ -118,6 +118,7 @@ class _Question:
             flips=tuple(self._flips()),
             elasticities=tuple(elasticities(compare, best)) if best else (),
             settings=advice.settings(deployment, verdict.best, self.constant, self.rule),
+            efficiencies=efficiencies(deployment),
             about=About(
                 assumptions(deployment, workload, self.rule, self.point.note),
                 sources(deployment, workload),

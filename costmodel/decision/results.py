@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..answer import About
+from ..serving.instance import FitUsed
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,7 @@ class Recommendation:
     flips: tuple[Flip, ...]
     elasticities: tuple[Elasticity, ...]
     settings: dict[str, str]
+    efficiencies: tuple[FitUsed, ...]
     about: About
 
     @property

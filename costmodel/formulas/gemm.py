@@ -105,8 +105,8 @@ def tiled_gemm_time(
 ) -> Any:
     """Time of an (m, k) by (k, n) matrix product.
 
-    The 18,022,400 FLOPs above at half of 1 TFLOP/s are 36.04 us; 58,816 weights and 968 activations of 2 bytes
-    at half of 10 GB/s 23.53 us; 36.04 + 0.25 * 23.53**2 / 36.04, and 5 us:
+    The 18,022,400 FLOPs of tiled_gemm_flop at half of 1 TFLOP/s are 36.04 us; 58,816 weights and 968 activations of
+    2 bytes at half of 10 GB/s 23.53 us; 36.04 + 0.25 * 23.53**2 / 36.04, and 5 us:
 
     >>> t = tiled_gemm_time(m=1, n=64, k=904, weight_dtype_bytes=2, dtype_bytes=2, sm_count=4,
     ...     peak_flop_per_s=1e12, memory_bytes_per_s=10e9, compute_share=0.5, bandwidth_share=0.5, latency=5e-6,

@@ -136,10 +136,10 @@ def mixed_attention_time(
 ) -> Any:
     """Time of attention in one layer where chunks and decodes share a kernel call.
 
-    The 1,101 tokens above, 64 rows of heads of 8 + 8, on 40 processors of 1 TFLOP/s at half: 12.5 GFLOP/s over
-    2,048 FLOPs a token is 6.10 a us, 180.39 us. 20 decodes read 1,980 tokens, and 20 new ones once, of 32 bytes
-    and 640 bytes of Q and O, 64,640 bytes at half of 1 GB/s, 129.28 us; together by squares 221.93 us; the chunk
-    moves 64,000 bytes, 64 us; 1 us for 1,000 tokens, and 8 us:
+    The 1,101 tokens of mixed_walked_tokens, 64 rows of heads of 8 + 8, on 40 processors of 1 TFLOP/s at half:
+    12.5 GFLOP/s over 2,048 FLOPs a token is 6.10 a us, 180.39 us. 20 decodes read 1,980 tokens, and 20 new ones once,
+    of 32 bytes and 640 bytes of Q and O, 64,640 bytes at half of 1 GB/s, 129.28 us; together by squares 221.93 us; the
+    chunk moves 64,000 bytes, 64 us; 1 us for 1,000 tokens, and 8 us:
 
     >>> t = mixed_attention_time(sequences=1, chunk=1000, prefix=0, reach=1000, batch=20, context=1980, heads=1,
     ...     kv_heads=1, qk_dim=8, v_dim=8, dtype_bytes=2, kv_dtype_bytes=2, cache_writes=0, tile_rows=64, packed=0,

@@ -167,7 +167,8 @@ def prefill_attention_time(
 ) -> Any:
     """Time of prefill attention in one layer: chunks over a prefix, or whole prompts.
 
-    The 3,503 tokens above at 44.08 a us are 79.47 us; 20.48 MB at 2 TB/s 10.24 us; 1 ns a token 1 us; and 8 us:
+    The 3,503 tokens of walked_tokens at 44.08 a us are 79.47 us; 20.48 MB at 2 TB/s 10.24 us; 1 ns a token 1 us;
+    and 8 us:
 
     >>> t = prefill_attention_time(sequences=1, chunk=1000, prefix=0, reach=1000, heads=32, kv_heads=8, qk_dim=128,
     ...     v_dim=128, dtype_bytes=2, kv_dtype_bytes=2, cache_writes=0, tile_rows=64, packed=0, sm_count=108,

@@ -26,6 +26,8 @@ _REMARKS = ("held_out_bias", "fitted_on", "carried_mape", "carried_to", "stack",
 #: Factor on the error of a borrowed fit where carrying it that way was not measured: the geometric mean over the 58
 #: packaged fits that were tried on another GPU of their line (docs/validation/operators.md).
 BORROWED = 2.8
+#: Least factor on the error of a borrowed fit, where carrying it cost less than that once.
+WIDER = 1.5
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class OperatorFit:
     """A fit of one operator kind. ``parameters`` are shares, seconds, bytes or rows; errors are fractions.
 
     ``fitted_on``: the shapes or models that the fit saw. ``carried_mape``: its error on ``carried_to``, another
-    GPU. ``stack`` is given where it is not the file's; ``borrowed`` says from which GPU a fit is taken.
+    GPU. ``stack`` is given where it is not the file's; ``borrowed`` says from which GPU a fit is taken,
+    ``given`` that the user passed it.
     """
 
     kind: str
@@ -52,6 +55,7 @@ class OperatorFit:
     stack: str | None = None
     borrowed: str | None = None
     note: str | None = None
+    given: bool = False
 
     @property
     def error(self) -> float:
@@ -59,7 +63,7 @@ class OperatorFit:
         if self.borrowed is None:
             return self.held_out_mape
         carried = self.held_out_mape * BORROWED if self.carried_mape is None else self.carried_mape
-        return max(self.held_out_mape, carried)
+        return max(WIDER * self.held_out_mape, carried)
 
 
 @dataclass(frozen=True)
@@ -128,9 +132,11 @@ def efficiency_for(gpu: Gpu, efficiency: Efficiency | str | Path | None = None) 
     ))  # fmt: skip
     fits: dict[str, OperatorFit] = {}
     for file in (*chosen, *mine, base, *others):
+        passed = efficiency is not None and file is base
         for kind, fit in file.operators.items():
             if kind not in fits:
-                fits[kind] = _lent(replace(fit, stack=fit.stack or file.stack), file.gpu, gpu)
+                known = replace(fit, stack=fit.stack or file.stack, given=passed or fit.given)
+                fits[kind] = _lent(known, file.gpu, gpu)
         if len(fits) == len(KINDS):
             break
     fits |= _unmeasured(fits)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..inputs.efficiency import OperatorFit, same_line
-from ..operators.catalogue import FORMS, KINDS
+from ..operators.catalogue import FORMS, KINDS, forms_of
 from .compare import FitsFor
 from .errors import summary
 from .fit import Found, Unknown, Values, fit
@@ -21,6 +21,8 @@ from .table import Array, Mask
 
 #: Fewest runs that a fit needs, and fewest of them that it may see: it has four parameters.
 FEWEST, FEWEST_SEEN = 8, 4
+#: Held-out error beyond which a form does not describe what was measured.
+NONSENSE = 0.5
 #: Decimals of the errors that a file states.
 DECIMALS = 6
 
@@ -85,6 +87,24 @@ def fittable(points: Iterable[Points]) -> tuple[list[Points], list[Skipped]]:
     return good, left
 
 
+def sensible(found: Iterable[Calibrated]) -> tuple[list[Calibrated], list[Skipped]]:
+    """Return the fits that describe their runs, and runs of the others with what is wrong."""
+    good, left = [], []
+    for one in found:
+        if one.fit.held_out_mape <= NONSENSE:
+            good.append(one)
+            continue
+        rows = sum(map(len, one.points))
+        below = sum(int((part.seconds < part.bound_s).sum()) for part in one.points)
+        why = f"{one.fit.kind} of {one.gpu}, {one.stack}: the form is off by {one.fit.held_out_mape:.0%} on what it was"
+        why += f" not fitted to, so it describes something else; {below:,} of {rows:,} times beat physics."
+        why += (
+            " Is the unit of the times the one that their column says, and is each column what its name says?"
+        )
+        left.append(Skipped(one.points[0].where, rows, why))
+    return good, left
+
+
 def _split(parts: Sequence[Points]) -> tuple[tuple[str, ...], str, list[Mask]]:
     """Return the fitted keys of some runs, how they are split, and which of them a fit may see."""
     keys = fitted_keys(parts)
@@ -146,7 +166,7 @@ def _fits(
     rest = [beside(part, fits, joint) for part in parts]
     runs = _Runs(parts, seen, rest, fits, joint)
     best: tuple[Found, dict[str, str]] | None = None
-    for form in parts[0].forms or KINDS[operator].forms:
+    for form in parts[0].forms or forms_of(operator, parts[0].gpu.generation):
         forms = {operator: form} | ({joint: KINDS[joint].forms[0]} if joint else {})
         unknowns: list[Unknown] = [(kind, name) for kind, f in forms.items() for name in FORMS[f].fitted]
         found = fit(partial(runs.residual, forms), unknowns)

@@ -150,6 +150,7 @@ def rows_of(compared: Sequence[Compared]) -> Iterable[ErrorRow]:
     }
     every = np.ones(len(errors), dtype=bool)
     below = times < bounds * (1 - ROUNDING)
+    faster = np.concatenate([part.points.seconds for part in compared]) < bounds * (1 - ROUNDING)
     origins = "; ".join(dict.fromkeys(part.origin for part in compared))
     for split, chosen in ((FITTED, seen), (HELD_OUT, ~seen)):
         for regime, found in by_regime(errors, chosen, regimes):
@@ -163,6 +164,7 @@ def rows_of(compared: Sequence[Compared]) -> Iterable[ErrorRow]:
                 n=len(found),
                 measured_rows=len(found),
                 below_bound=int(np.sum(below & members)),
+                measured_below_bound=int(np.sum(faster & members)),
                 fit=origins,
                 **summary(found),
             )

@@ -95,6 +95,7 @@ def _row(group: str, gpu: str, split: str, errors: Array, below: int, origin: st
         n=len(errors),
         measured_rows=len(errors),
         below_bound=below,
+        measured_below_bound=None,
         fit=origin,
         **summary(errors),
     )

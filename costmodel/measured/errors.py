@@ -13,7 +13,8 @@ from .table import Array, Mask
 @dataclass(frozen=True)
 class ErrorRow:
     """Errors of ``n`` predictions as fractions: mean, median, 90th percentile and largest of their size, and
-    their mean with its sign. ``below_bound`` predictions are faster than physics allows.
+    their mean with its sign. ``below_bound`` predictions, ``measured_below_bound`` measured times, are faster than
+    physics allows.
 
     ``measured_rows``: rows of the file behind them. ``fit``: whose parameters predicted.
     """
@@ -31,6 +32,7 @@ class ErrorRow:
     worst: float
     measured_rows: int
     below_bound: int | None = None
+    measured_below_bound: int | None = None
     fit: str = ""
 
 

@@ -18,7 +18,7 @@ from .table import Array, Mask, Table, Texts
 #: Which dtype a table's word means.
 DTYPES = {
     "bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "fp16": "fp16", "half": "fp16", "fp8": "fp8",
-    "fp8_block": "fp8", "fp8_e4m3": "fp8", "int8": "int8", "w8a8": "int8",
+    "fp8_block": "fp8", "fp8_e4m3": "fp8", "float8_e4m3fn": "fp8", "e4m3": "fp8", "int8": "int8", "w8a8": "int8",
 }  # fmt: skip
 BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 

@@ -127,6 +127,8 @@ KINDS: dict[str, Kind] = {
     "all_to_all": Kind(("collective",)),
     "point_to_point": Kind(("collective",)),
 }
+#: The generation that FlashAttention 3 was written for.
+HOPPER = "hopper"
 #: The kind of kernels that were not measured: fits of attention stand in for them.
 UNMEASURED = "unmeasured"
 #: Kinds that move bytes between GPUs, and kinds that only stream.
@@ -134,3 +136,8 @@ COLLECTIVES = (
     "all_reduce", "custom_all_reduce", "all_gather", "reduce_scatter", "all_to_all", "point_to_point",
 )  # fmt: skip
 STREAMS = ("norm", "rope", "activation", "add", "embedding")
+
+
+def forms_of(kind: str, generation: str) -> tuple[str, ...]:
+    """Return the forms to try on measurements of a kind: FlashAttention 3 runs on Hopper alone."""
+    return tuple(form for form in KINDS[kind].forms if generation == HOPPER or not form.endswith("_fa3"))

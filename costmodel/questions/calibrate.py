@@ -11,7 +11,7 @@ from ..answer import About
 from ..errors import InputError
 from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import Gpu, load_gpu
-from ..measured.calibrate import Calibrated, calibrate, fittable
+from ..measured.calibrate import Calibrated, calibrate, fittable, sensible
 from ..measured.compare import FitsFor
 from ..measured.errors import ErrorRow
 from ..measured.points import Given, Points, Read, Skipped
@@ -21,6 +21,8 @@ from ..measured.write import as_toml, file_name, write_whole
 from .validate_operators import compare_all, error_rows, read_operators
 
 SCHEMA = "costmodel.calibrate/1"
+#: What a user who means a file may write.
+OTHER_SUFFIXES = (".csv", ".gz", ".json", ".tml", ".txt", ".yaml", ".yml")
 SUFFIX = ".toml"
 
 
@@ -86,11 +88,20 @@ def ask_calibrate(
         raise InputError(["nothing to fit", *why])
     pairs = sorted({(part.gpu.name, part.stack) for part in points})
     paths = {} if output is None else _paths(Path(output), pairs)
-    found = calibrate(points, source)
+    replaced: list[Path] = []
+    found, nonsense = sensible(calibrate(points, source))
+    left_out += tuple(nonsense)
+    if not found:
+        raise InputError(
+            ["nothing that a form describes", *(f"{left.where}: {left.why}" for left in nonsense)]
+        )
+    pairs = sorted({(one.gpu, one.stack) for one in found})
     day = date or calendar.today().isoformat()
     efficiencies = _efficiencies(pairs, found, day)
     if output is not None:
         _make_folder(Path(output))
+        paths = {pair: path for pair, path in paths.items() if pair in pairs}
+        replaced = [path for path in paths.values() if path.exists()]
         write_whole({paths[file.gpu, file.stack]: as_toml(file).encode() for file in efficiencies})
     return CalibrateAnswer(
         schema=SCHEMA,
@@ -105,8 +116,19 @@ def ask_calibrate(
                 "every second of the sorted shapes, models or sizes is held out: only their errors are to be trusted",
             ),
             sources=tuple(dict.fromkeys(one.fit.source for one in found)),
+            warnings=(*(f"{path} was there and is replaced" for path in replaced), *_edges(found)),
         ),
     )
+
+
+def _edges(found: Sequence[Calibrated]) -> list[str]:
+    """Say which shares of a peak ended where their range does: no kernel is so good or so bad."""
+    return [
+        f"{one.fit.kind} of {one.gpu}, {one.stack}: {name} is at the edge of its range ({value:.3g})"
+        for one in found
+        for name, value in one.fit.parameters.items()
+        if name.endswith("_share") and name != "cached_share" and not 0.011 < value < 0.999
+    ]
 
 
 def _fitted(one: Calibrated) -> Fitted:
@@ -145,6 +167,10 @@ def _paths(output: Path, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, st
                 f"--output {output}: the tables hold several GPUs and stacks ({several}); pass a folder"
             )
         return {pairs[0]: output}
+    if output.suffix in OTHER_SUFFIXES:
+        raise InputError(
+            f"--output {output}: an efficiency file ends in {SUFFIX}; a folder takes one for each stack"
+        )
     found = {pair: output / file_name(*pair) for pair in pairs}
     if len(set(found.values())) < len(found):
         same = "; ".join(f"{gpu}, {stack}" for gpu, stack in pairs)

@@ -9,6 +9,7 @@ from ..answer import About
 from ..errors import InputError, unknown
 from ..formula import Formula
 from ..formulas import BOOK
+from ..operators.catalogue import FORMS
 from ..quantities import QUANTITIES, TERMS
 
 SCHEMA = "costmodel.explain/1"
@@ -86,13 +87,15 @@ def ask_explain(name: str) -> FormulaEntry | TermEntry:
 
     Raises InputError, with the nearest of all of them, if there is none.
     """
-    names = {_folded(known): known for known in (*QUANTITIES, *TERMS, *BOOK)}
+    names = {_folded(known): known for known in (*FORMS, *QUANTITIES, *TERMS, *BOOK)}
     found = names.get(_folded(name))
     if found is None:
         remedy = "(costmodel show formulas and costmodel explain --terms list all)"
         raise InputError(unknown("formula or term", name, names.values(), remedy=remedy))
     if found in BOOK:
         return formula_entry(BOOK[found])
+    if found in FORMS and found not in TERMS and found not in QUANTITIES:
+        return formula_entry(FORMS[found].formula)
     return TermEntry(SCHEMA, found, *(TERMS[found] if found in TERMS else QUANTITIES[found]), about=OWN)
 
 

@@ -15,6 +15,7 @@ from ..inputs.hardware import Gpu, gpu_names, load_gpu
 from ..inputs.link import Connector, Link, connector_names, link_names, load_connector, load_link
 from ..memory.engine_file import engine_names
 from ..memory.parallelism import Parallelism
+from ..operators.catalogue import UNMEASURED
 from .explain import FormulaEntry, formula_entry
 from .show_engine import engine_entry, engine_row, family_entry, family_names, family_row
 from .show_model import SCHEMA, model_entry, model_row
@@ -57,6 +58,7 @@ class EfficiencyEntry:
     fitted_mape: float | None
     held_out_mape: float | None
     held_out_bias: float | None
+    error: float
     carried_mape: float | None
     carried_to: str | None
     borrowed: str | None
@@ -158,7 +160,7 @@ def _gpu_entry(name: str) -> HardwareEntry:
         why = "no operator of it, or of a GPU of a generation near it, was measured: step times need --efficiency"
         warnings: tuple[str, ...] = (why,)
     elif fits.borrowed_from:
-        warnings = (f"no fit of its own: efficiencies are those of {fits.gpu}",)
+        warnings = (f"most efficiencies are those of {fits.gpu}: the column borrowed says which",)
     else:
         warnings = ()
     return HardwareEntry(
@@ -195,6 +197,7 @@ def _fits(fits: Efficiency) -> tuple[EfficiencyEntry, ...]:
             fitted_mape=fit.fitted_mape,
             held_out_mape=fit.held_out_mape,
             held_out_bias=fit.held_out_bias,
+            error=fit.error,
             carried_mape=fit.carried_mape,
             carried_to=fit.carried_to,
             borrowed=fit.borrowed,
@@ -202,6 +205,7 @@ def _fits(fits: Efficiency) -> tuple[EfficiencyEntry, ...]:
             source=fit.source,
         )
         for fit in fits.operators.values()
+        if fit.kind != UNMEASURED
     )
 
 

@@ -16,8 +16,8 @@ from ..inputs.hardware import Gpu
 from ..inputs.model import LatentAttention, Model, Recurrent
 from ..memory.kv import bytes_per_gpu
 from ..operators.catalogue import FORMS
-from ..serving.instance import InstanceKind
-from ..serving.step import Operator, Step, StepTimes, analyse_step
+from ..serving.instance import FitUsed, InstanceKind, fits_used
+from ..serving.step import Operator, StepTimes, analyse_step
 from ..serving.work import Chunk, local_kv_heads
 from .inputs import as_instance, check_whole, context_warnings, model_source
 
@@ -41,23 +41,6 @@ class ChunkedPrefill:
     reread_bytes: float
     tile_fill: float
     sm_fill: float
-
-
-@dataclass(frozen=True)
-class FitUsed:
-    """An efficiency behind the answer. ``basis``: calibrated (on this GPU) or borrowed, from ``borrowed``.
-
-    ``held_out_mape`` and ``error``, the one that the band counts with, are fractions.
-    """
-
-    kind: str
-    form: str
-    stack: str
-    basis: str
-    held_out_mape: float
-    error: float
-    borrowed: str | None
-    source: str
 
 
 @dataclass(frozen=True)
@@ -137,7 +120,7 @@ def ask_step(
     prompt = shape.chunks[0] if shape.chunks else Chunk(0)
     cut = tuple(_chunked(times, prompt, size) for size in chunk) if phase == "prefill" else ()
     longest = max(shape.context, prompt.prefix + prompt.tokens)
-    used = _fits_used(kind, step)
+    used = fits_used(kind, sorted({operator.kind for operator in step.operators}))
     return StepAnswer(
         schema=SCHEMA,
         model=kind.model.name,
@@ -265,24 +248,6 @@ def _reread(kind: InstanceKind, prompt: Chunk, cuts: Sequence[Chunk]) -> float:
             seen = [min(cut.prefix, mixer.window - 1) for cut in cuts]
             found += each * sum(seen[1:])
     return found
-
-
-def _fits_used(kind: InstanceKind, step: Step) -> tuple[FitUsed, ...]:
-    used = sorted({operator.kind for operator in step.operators})
-    fits = [kind.efficiency.operators[name] for name in used]
-    return tuple(
-        FitUsed(
-            fit.kind,
-            fit.form,
-            fit.stack or kind.efficiency.stack,
-            "borrowed" if fit.borrowed else "calibrated",
-            fit.held_out_mape,
-            fit.error,
-            fit.borrowed,
-            fit.source,
-        )
-        for fit in fits
-    )
 
 
 def _about(kind: InstanceKind, used: Sequence[FitUsed], phase: str, prompt: Chunk, longest: int) -> About:

@@ -23,10 +23,10 @@ from .validate_operators import (
     COPIES,
     MEMORY,
     FitUsed,
-    check_kind,
     compare_all,
     error_rows,
     fits_used,
+    kind_named,
     kinds_of,
     read_operators,
     unlike,
@@ -73,7 +73,7 @@ def ask_validate(
 
     Raises InputError for an unknown kind, a file that cannot be read or lacks a column, or none to compare.
     """
-    check_kind(kind)
+    kind = kind_named(kind)
     given = Given(load_gpu(hardware) if isinstance(hardware, str | Path) else hardware, stack)
     fits = FitsFor(() if efficiency is None else (efficiency,))
     if measurements is None:

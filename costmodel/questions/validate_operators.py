@@ -105,8 +105,19 @@ def fits_used(compared: Sequence[Compared]) -> tuple[FitUsed, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def check_kind(kind: str | None) -> None:
-    """Raise InputError for a kind of validation that is not known."""
+#: Other names of kinds: those of operators, and what people say.
+ALIASES = {
+    "prefill_attention": "context_attention", "attention_prefill": "context_attention",
+    "decode_attention": "generation_attention", "attention_decode": "generation_attention",
+    "attention_mixed": "mixed_attention", "all_reduce": "collective", "nccl": "collective",
+    "kv_copy": "kv_transfer",
+}  # fmt: skip
+
+
+def kind_named(kind: str | None) -> str | None:
+    """Return the kind of validation that a word means. Raises InputError for one that is not known."""
+    kind = ALIASES.get(kind, kind) if kind else kind
     known = (*OPERATOR_KINDS, *(other for other, _ in OTHERS))
     if kind is not None and kind not in known:
         raise InputError(unknown("kind of validation", kind, known, remedy=f"(one of {', '.join(known)})"))
+    return kind

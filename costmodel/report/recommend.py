@@ -10,6 +10,7 @@ from ..formulas.threshold import local_cost, remote_advantage, remote_cost
 from .flips import STATISTICS, amount, change, flips_at, sides, unknowns
 from .page import Block, Code, Heading, Page, Table, facts, shown, table
 from .screen import beside_table, levers, margin, screen, terms, unstable, verdict, why
+from .step import FITS
 from .strategies import comparison, heading
 
 #: Topics of the formula book from which a comparison is computed.
@@ -143,6 +144,7 @@ def _details(answer: Recommendation) -> list[Block]:
         blocks += [Heading(f"Pools of {result.name}", 3), table(result.pools, POOLS)]
     blocks += [Heading("Other splits, by closed-form means"), table(answer.splits, SPLITS)]
     blocks += [Heading("Thresholds, uncached tokens"), facts(answer.break_even, THRESHOLDS)]
+    blocks += [Heading("Efficiencies"), table(answer.efficiencies, {"hardware": "GPU", **FITS})]
     return blocks
 
 

@@ -67,6 +67,7 @@ FITS = {
     "fitted_mape": "fitted error",
     "held_out_mape": "held-out error",
     "held_out_bias": "bias",
+    "error": "error counted",
     "stack": "stack",
     "borrowed": "borrowed from",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..measured.compare import same_stack
 from ..measured.errors import ErrorRow
 from ..operators.catalogue import PARAMETERS
 from ..questions.validate import ValidateAnswer
@@ -40,7 +41,9 @@ def page(answer: ValidateAnswer, detail: bool) -> Page:
     blocks: list[Block] = [errors_table([row for row in answer.rows if detail or _headline(row)])]
     below = sum(row.below_bound or 0 for row in answer.rows if row.regime == "all")
     if answer.fits:
-        blocks.append(f"Predictions below their physical bound: {below}.")
+        faster = sum(row.measured_below_bound or 0 for row in answer.rows if row.regime == "all")
+        blocks.append(f"Below their physical bound: {below:,} predictions, {faster:,} measured times.")
+        blocks += _lent(answer)
     if detail and answer.fits:
         blocks += [Heading("Fits"), _fits(answer)]
     if answer.compared and (detail or answer.kind == "memory"):
@@ -55,6 +58,19 @@ def page(answer: ValidateAnswer, detail: bool) -> Page:
         columns = {"where": "file", "rows": "rows", "why": "why"}
         blocks += [Heading("Rows left out"), table(answer.left_out, columns)]
     return Page(f"Validation: {answer.kind}, {answer.measurements}", tuple(blocks), answer.about)
+
+
+def _lent(answer: ValidateAnswer) -> list[Block]:
+    """Say which measurements another GPU or stack predicted."""
+    lent: dict[tuple[str, str], list[str]] = {}
+    for fit in answer.fits:
+        measured, used = f"{fit.gpu}, {fit.stack}", f"{fit.borrowed or fit.gpu}, {fit.fitted_on_stack}"
+        if not same_stack(fit.stack, fit.fitted_on_stack) or fit.borrowed:
+            lent.setdefault((measured, used), []).append(fit.operator)
+    if not lent:
+        return []
+    told = [f"{measured} ({', '.join(names)}) by {used}" for (measured, used), names in lent.items()]
+    return [f"Predicted by fits of another GPU or stack: {'; '.join(told)}."]
 
 
 def _headline(row: ErrorRow) -> bool:

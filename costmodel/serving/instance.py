@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -159,5 +160,45 @@ def fit_of(kind: InstanceKind, operator: str) -> OperatorFit:
         eight_bit = operator in KINDS and KINDS[operator].eight_bit
         why = f", which {kind.weight_dtype} weights need: pass --dtype bf16" if eight_bit else ""
         raise InputError(
-            f"the efficiency file of {kind.efficiency.gpu} has no fit for {operator!r}{why} (it has: {known})"
+            f"no fit for {operator!r} on {kind.gpu.name}{why}: {kind.efficiency.gpu}, {kind.efficiency.stack} has "
+            f"{known}, and no GPU of a near generation was measured that could lend it"
         ) from None
+
+
+@dataclass(frozen=True)
+class FitUsed:
+    """An efficiency behind an answer. ``basis``: given (by the user), calibrated (on this GPU) or borrowed.
+
+    ``held_out_mape`` and ``error``, the one that bands count with, are fractions; ``borrowed``: from which GPU.
+    """
+
+    hardware: str
+    kind: str
+    form: str
+    stack: str
+    basis: str
+    held_out_mape: float
+    error: float
+    borrowed: str | None
+    source: str
+
+
+def fits_used(kind: InstanceKind, names: Iterable[str]) -> tuple[FitUsed, ...]:
+    """Return the fits of these operator kinds. Raises InputError where one has none."""
+    return tuple(_used(kind, fit_of(kind, name)) for name in names)
+
+
+def _used(kind: InstanceKind, fit: OperatorFit) -> FitUsed:
+    basis = "borrowed" if fit.borrowed else "given" if fit.given else "calibrated"
+    stack = fit.stack or kind.efficiency.stack
+    return FitUsed(
+        kind.gpu.name,
+        fit.kind,
+        fit.form,
+        stack,
+        basis,
+        fit.held_out_mape,
+        fit.error,
+        fit.borrowed,
+        fit.source,
+    )

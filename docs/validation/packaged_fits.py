@@ -17,7 +17,7 @@ from costmodel.measured.tables import read_points
 from costmodel.measured.write import as_toml, file_name
 
 AIC = "aiconfigurator-core 0.12.0 (PyPI, 2026-09; Apache-2.0), table {}"
-VIDUR = "github.com/microsoft/vidur@7d475133 (2024-11-19, MIT), {}; versions and which A100 are not stated"
+VIDUR = "github.com/microsoft/vidur@7d475133 (2024-11-19, MIT), {}; neither versions nor the board's variant are stated"
 SIM = "github.com/casys-kaist/LLMServingSim@5daddb21 (2026-08-21, MIT), {}: CUDA 13.0, bf16, eager, one layer"
 
 #: Table, source, and the stack where the table does not say it.
