@@ -63,7 +63,10 @@ def test_the_page_says_parameters_and_both_errors(table: Path, tmp_path: Path, f
 
 def test_the_page_of_validate(table: Path) -> None:
     plain = run("validate", "--measurements", str(table))
-    assert plain.exit_code == 0 and "Below their physical bound: 0 predictions, 0 measured times." in plain.output
+    assert (
+        plain.exit_code == 0
+        and "Below their physical bound: 0 predictions, 0 measured times." in plain.output
+    )
     assert "m <= 16" not in plain.output
     detailed = run("validate", "--measurements", str(table), "--detail")
     assert "m <= 16" in detailed.output and "tiled_gemm" in detailed.output

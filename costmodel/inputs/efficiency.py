@@ -147,12 +147,15 @@ def _unmeasured(fits: Mapping[str, OperatorFit]) -> dict[str, OperatorFit]:
     """Return what stands in for kernels that were not measured anywhere, where attention was."""
     if not {"attention_prefill", "attention_decode"} <= fits.keys():
         return {}
-    error = BORROWED * max(fits[kind].error for kind in ("attention_prefill", "attention_decode"))
+    error = max(fits[kind].error for kind in ("attention_prefill", "attention_decode"))
     source = (
         "no measurement: compute share and latency of prefill attention, bandwidth share of decode attention"
     )
-    stand_in = OperatorFit(UNMEASURED, "plain", {}, source, 0, 0, "none", error, error, borrowed="attention")
-    return {UNMEASURED: replace(stand_in, carried_mape=error)}
+    return {
+        UNMEASURED: OperatorFit(
+            UNMEASURED, "plain", {}, source, 0, 0, "none", error, error, borrowed="attention"
+        )
+    }
 
 
 def _lent(fit: OperatorFit, owner: str, gpu: Gpu) -> OperatorFit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date as calendar
@@ -101,7 +102,7 @@ def ask_calibrate(
     if output is not None:
         _make_folder(Path(output))
         paths = {pair: path for pair, path in paths.items() if pair in pairs}
-        replaced = [path for path in paths.values() if path.exists()]
+        replaced = [path for path in paths.values() if os.path.exists(path)]
         write_whole({paths[file.gpu, file.stack]: as_toml(file).encode() for file in efficiencies})
     return CalibrateAnswer(
         schema=SCHEMA,
