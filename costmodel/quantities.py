@@ -138,9 +138,11 @@ QUANTITIES: dict[str, Quantity] = {
     "tile_overhead_tokens": _Q(
         "1", r"n_0", "cached tokens whose walk takes as long as a tile's start and end"
     ),
-    "decode_overhead_tokens": _Q("1", r"n_d", "the same for a decode's tile beside a chunk"),
+    "decode_overhead_tokens": _Q(
+        "1", r"n_d", "cached tokens whose walk takes as long as the ends of a decode's tile"
+    ),
     "empty_tile_tokens": _Q(
-        "1", r"n_e", "the same for a tile that a decode does not need beside a long chunk"
+        "1", r"n_e", "cached tokens whose walk takes as long as an empty tile of a decode beside a long chunk"
     ),
     "tile_edge": _Q("1", r"h", "rows or columns whose loading costs as much as a tile's arithmetic on each"),
     "cached_share": _Q("1", r"e_{L2}", "rate of bytes found in L2, over the peak bandwidth of HBM"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..inputs.model import Recurrent
 from ..inputs.workload import Workload
 from ..serving.deployment import Deployment
-from ..serving.instance import FitUsed, InstanceKind, fit_of, fits_used
+from ..serving.instance import FitUsed, InstanceKind, fits_used
 from ..serving.memory import GIB, KvPool
 from ..serving.strategies import Rule, RuleKind
 from ..units import format_si
@@ -57,13 +57,19 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
 
 
 def _efficiency(kind: InstanceKind) -> str:
-    found = kind.efficiency
-    used = [fit_of(kind, name) for name in used_kinds(kind)]
-    shown = sorted({f"{fit.error:.0%}" for fit in used}, key=lambda s: int(s[:-1]))
-    lenders = sorted({fit.borrowed for fit in used if fit.borrowed})
-    count = sum(fit.borrowed is not None for fit in used)
-    borrowed = f", {count}/{len(used)} borrowed ({', '.join(lenders)})" if lenders else ""
-    return f"efficiencies {found.gpu}/{found.stack}{borrowed}, errors {shown[0]} to {shown[-1]}"
+    """Say whose fits price the steps of an instance, how many of each stack, and with which errors they count."""
+    used = fits_used(kind, used_kinds(kind))
+    counts: dict[str, dict[str, int]] = {}
+    for fit in used:
+        stacks = counts.setdefault(fit.borrowed or fit.hardware, {})
+        stacks[fit.stack] = stacks.get(fit.stack, 0) + 1
+    told = [
+        f"{gpu}{'' if gpu == kind.gpu.name else ' (borrowed)'}: "
+        + ", ".join(f"{stack} {count}" for stack, count in stacks.items())
+        for gpu, stacks in counts.items()
+    ]
+    shown = sorted({f"{fit.error:.0%}" for fit in used}, key=lambda text: int(text[:-1]))
+    return f"efficiencies of {'; '.join(told)}; errors {shown[0]} to {shown[-1]}"
 
 
 def efficiencies(deployment: Deployment) -> tuple[FitUsed, ...]:
@@ -138,10 +144,10 @@ def warnings(
                     f"{result.name}: the {pool.role} pool is {pool.utilisation:.0%} utilised; percentiles are noisy"
                 )
     for kind in dict.fromkeys((deployment.prefill, deployment.decode)):
-        if kind.efficiency.borrowed_from:
-            lines.append(
-                f"{kind.gpu.name} has no fits of its own: those of {kind.efficiency.borrowed_from} come first"
-            )
+        lenders = {fit.borrowed for fit in fits_used(kind, used_kinds(kind))}
+        if None not in lenders:
+            named = " and ".join(sorted(lender for lender in lenders if lender))
+            lines.append(f"{kind.gpu.name} has no fits of its own: those of {named} stand in")
     return tuple(lines)
 
 

@@ -199,7 +199,7 @@ def _distance(gpu: Gpu, other: Gpu) -> tuple[int, int, float]:
 
 
 def _fit(kind: str, reader: Reader) -> OperatorFit:
-    form = reader.choice("form", tuple(FORMS))
+    form = reader.choice("form", KINDS[kind].forms)
     needed = (*FORMS[form].fitted, *FORMS[form].stated) if form in FORMS else ()
     known = () if form in FORMS else tuple(PARAMETERS)
     reader.keys((*_ABOUT, *needed), (*_REMARKS, *known))
@@ -234,4 +234,4 @@ def _parameter(reader: Reader, key: str) -> float:
         return found
     if known.choices:
         return float(reader.whole(key, low=1))
-    return reader.number(key, low=0, high=known.high, above=known.low > 0)
+    return reader.number(key, low=known.low, high=known.high)

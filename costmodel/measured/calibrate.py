@@ -16,7 +16,7 @@ from .errors import summary
 from .fit import Found, Unknown, Values, fit
 from .points import Points, Skipped
 from .predict import beside, time_of
-from .split import ALTERNATE, alternate, fitted_keys, in_fit
+from .split import ALTERNATE, alternate, fitted_keys, in_fit, works
 from .table import Array, Mask
 
 #: Fewest runs that a fit needs, and fewest of them that it may see: it has four parameters.
@@ -78,11 +78,12 @@ def fittable(points: Iterable[Points]) -> tuple[list[Points], list[Skipped]]:
         name = f"{operator} of {gpu}, {stack}"
         why = f"{name}: attention alone beside whole modules, which are fitted"
         left += [Skipped(part.where, len(part), why) for part in parts if part not in whole]
-        if counted[0] >= FEWEST and counted[1] >= FEWEST_SEEN:
+        different = sum(works(part)[0] for part in whole)
+        if min(counted[0], different) >= FEWEST and counted[1] >= FEWEST_SEEN:
             good += whole
             continue
-        why = f"{name}: {counted[0]} rows, {counted[1]} of them not held out"
-        why += f"; a fit needs at least {FEWEST} and {FEWEST_SEEN}"
+        why = f"{name}: {counted[0]} rows of {different} different runs, {counted[1]} of them not held out"
+        why += f"; a fit needs at least {FEWEST} different ones and {FEWEST_SEEN}"
         left += [Skipped(part.where, len(part), why) for part in whole]
     return good, left
 

@@ -18,10 +18,22 @@ PEAK, DESCRIPTORS = "theoretical_GBps", "n_descriptors"
 KIND = "kv_transfer"
 #: What tells machines of one group apart: each is a series of its own.
 MACHINE = ("hardware", "link", "software")
-#: Series whose parameters are packaged as those of a connector.
-CONNECTORS = {"mooncake_vllm_pd": "mooncake-vllm", "mooncake_sglang_pd": "mooncake-sglang"}
-#: Sizes that a series needs for parameters of its own.
-FEWEST = 4
+
+
+class _Packaged(NamedTuple):
+    """The connector whose parameters are those of a series, and the sizes in bytes that they were fitted to."""
+
+    connector: str
+    fitted_sizes: tuple[float, ...]
+
+
+#: Series of packaged connectors.
+CONNECTORS = {
+    "mooncake_vllm_pd": _Packaged("mooncake-vllm", (21233664, 77856768, 304349184, 1210318848, 4834197504)),
+    "mooncake_sglang_pd": _Packaged("mooncake-sglang", (49e6, 197e6, 789e6, 3150e6, 12620e6)),
+}
+#: Sizes that a series needs for parameters of its own: two are fitted to half of them.
+FEWEST = 6
 GB = 1e9
 
 
@@ -69,7 +81,8 @@ def compare_series(table: Table) -> CopySeries:
 
 def _errors(group: str, part: Table, sizes: Array) -> list[ErrorRow]:
     seconds = part.seconds()
-    seen = np.isin(sizes, np.unique(sizes)[::2])
+    packaged = CONNECTORS.get(group)
+    seen = np.isin(sizes, packaged.fitted_sizes if packaged else np.unique(sizes)[::2])
     peak = _peak(part)
     fit = _packaged(group, peak) if group in CONNECTORS else fitted(sizes[seen], seconds[seen], peak)
     predicted = wire_time(sizes, fit.bytes_per_s, fit.latency, fit.per_descriptor, _descriptors(part), 1.0)
@@ -116,7 +129,7 @@ def _descriptors(part: Table) -> Array:
 
 
 def _packaged(group: str, peak: float) -> _Fit:
-    connector = load_connector(CONNECTORS[group])
+    connector = load_connector(CONNECTORS[group].connector)
     share = connector.bandwidth_share
     return _Fit(connector.latency_s, share * peak, connector.per_descriptor_s or 0.0, connector.name)
 

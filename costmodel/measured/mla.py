@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from ..families import packaged_models, read_model
 from ..inputs.hardware import Gpu
+from ..inputs.model import LatentAttention
 from ..operators.work import Heads, Work, gemm, latent_absorbed, latent_prefill, module
 from .points import BYTES, Beside, Given, Points, Read, bands, by_gpu_and_stack, dtype_of, labels
 from .table import Array, Mask, Table
@@ -25,12 +28,23 @@ def read(table: Table, given: Given) -> Read:
     found = Read()
 
     def make(rows: Table, gpu: Gpu, stack: str) -> None:
+        if "phase" in rows:
+            rows = _of_known_widths(rows, found)
+        if not len(rows):
+            return
         if "phase" not in rows:
             found.points.append(_alone(rows, gpu, stack))
             return
         cache, products = (rows.texts(name, default="bfloat16") for name in ("kv_cache_dtype", "gemm_type"))
         for (phase, kv, word), keep in rows.groups(rows.texts("phase"), cache, products):
             way, product, count = _PHASES.get(phase.lower()), dtype_of(word), int(keep.sum())
+            if way == "decode" and (rows.counts("isl")[keep] > 1).any():
+                several = keep & (rows.counts("isl") > 1)
+                found.skip(rows, int(several.sum()), "decodes of several tokens a sequence are not modelled")
+                keep = keep & ~several
+                count = int(keep.sum())
+                if not count:
+                    continue
             if way is None or dtype_of(kv) is None or product is None:
                 found.skip(rows, count, f"phase {phase!r}, cache {kv!r}, products {word!r} are not modelled")
             elif dtype_of(kv) == "fp8":
@@ -42,6 +56,32 @@ def read(table: Table, given: Given) -> Read:
 
     by_gpu_and_stack(table, given, found, make)
     return found
+
+
+def _of_known_widths(rows: Table, found: Read) -> Table:
+    """Rows of models whose module is as wide as that of DeepSeek-V3; without a column, all are taken to be."""
+    models = rows.texts("model", default="")
+    for model in sorted(set(models.tolist())):
+        if model and not _same_widths(model):
+            own = models == model
+            why = (
+                f"the module of {model} is not known to be as wide as that of DeepSeek-V3, which is modelled"
+            )
+            found.skip(rows, int(own.sum()), why)
+            rows, models = rows.where_true(~own), models[~own]
+    return rows
+
+
+@lru_cache(maxsize=64)
+def _same_widths(name: str) -> bool:
+    wanted = name.lower()
+    known = [model for model in packaged_models() if wanted in (model.lower(), model.lower().split("/")[-1])]
+    if len(known) != 1:
+        return False
+    model = read_model(known[0])
+    mixers = {mixer for mixer, _ in model.mixers if isinstance(mixer, LatentAttention)}
+    widths = {(m.q_rank, m.kv_rank, m.nope_dim, m.rope_dim, m.v_dim) for m in mixers}
+    return model.hidden == HIDDEN and widths == {(Q_RANK, KV_RANK, NOPE, ROPE, V)}
 
 
 def _alone(rows: Table, gpu: Gpu, stack: str) -> Points:

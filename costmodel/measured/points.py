@@ -108,9 +108,10 @@ class Given:
 
 
 _IN_NAME = re.compile(r"(vllm|sglang|trtllm|tensorrt[-_]?llm)[-_]?v?(\d+(?:\.\d+)*)", re.IGNORECASE)
+#: The stack of a table that names none.
+NOT_STATED = "not stated"
 _GPU_COLUMNS = ("gpu", "system", "hardware", "device", "accelerator")
 _STACK_COLUMNS = (("framework", "version"), ("engine", "engine_version"), ("backend", "version"))
-NOT_STATED = "not stated"
 #: What no prediction goes without, of a GPU.
 NEEDED = ("peak_bf16", "memory_bandwidth")
 

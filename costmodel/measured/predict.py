@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InputError
 from ..inputs.efficiency import OperatorFit
 from ..inputs.hardware import Gpu
-from ..operators.evaluate import Fitted, arguments, operator_time
+from ..operators.evaluate import Fitted, kernel_time
 from ..operators.work import Work
 from .points import Points
 from .table import Array
@@ -43,9 +43,8 @@ def time_of(
 ) -> Array:
     """Return the time of an operator of each run under a form and its parameters, in seconds."""
     hardware = {**hardware_of(points.gpu, dtype), **points.hardware}
-    filled = arguments(form, parameters, lambda kind: fitted_of(fits, kind))
     try:
-        found = operator_time(form, filled, work, hardware)
+        found = kernel_time(form, parameters, work, hardware, lambda kind: fitted_of(fits, kind))
     except KeyError as error:
         raise InputError(f"{points.gpu.name} states no {error.args[0]}, which {form} needs") from None
     return np.asarray(np.broadcast_to(found, (len(points),)), dtype=np.float64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..inputs.efficiency import OperatorFit
 from .points import Points
@@ -32,8 +33,8 @@ def in_fit(points: Points, keys: Sequence[str]) -> Mask:
     return np.isin(points.keys, np.array(list(keys)))
 
 
-def alternate(points: Points) -> Mask:
-    """Return the runs of every second thing that they do, by its size, whatever the order of the table."""
+def works(points: Points) -> tuple[int, NDArray[np.int64]]:
+    """Return how many different things runs do, and which each does, in order of size."""
     quantities = (
         points.work.flop,
         points.work.bytes_moved,
@@ -42,8 +43,14 @@ def alternate(points: Points) -> Mask:
     )
     columns = [np.broadcast_to(quantity, (len(points),)) for quantity in quantities]
     distinct, which = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-    if len(distinct) > 1:
-        return np.asarray(which.ravel() % 2 == 0)
+    return len(distinct), which.ravel()
+
+
+def alternate(points: Points) -> Mask:
+    """Return the runs of every second thing that they do, by its size, whatever the order of the table."""
+    distinct, which = works(points)
+    if distinct > 1:
+        return np.asarray(which % 2 == 0)
     return np.asarray(np.argsort(np.argsort(points.seconds, kind="stable")) % 2 == 0)
 
 

@@ -53,7 +53,8 @@ class Form(NamedTuple):
     """A formula of the book and what fills its parameters.
 
     ``fitted``: to measurements, at most four. ``constants``: of the kernel. ``inherits``: kinds whose fit of the
-    same GPU gives what is left. ``stated``: what a file may say besides, no parameter of the formula.
+    same GPU gives what is left. ``stated``: what a file may say besides, no parameter of the formula. ``at_least``:
+    kinds whose time alone it cannot undercut, as it does their work, too.
     """
 
     formula: Formula
@@ -61,6 +62,7 @@ class Form(NamedTuple):
     constants: Mapping[str, float] = {}
     inherits: tuple[str, ...] = ()
     stated: tuple[str, ...] = ()
+    at_least: tuple[str, ...] = ()
 
 
 _PREFILL = ("compute_share", "latency", "tile_overhead_tokens", "per_token")
@@ -80,6 +82,7 @@ FORMS: dict[str, Form] = {
         mixed.mixed_attention_time,
         ("decode_overhead_tokens", "empty_tile_tokens"),
         inherits=("attention_prefill", "attention_decode"),
+        at_least=("attention_prefill", "attention_decode"),
     ),
     "latent_prefill": Form(
         latent.latent_prefill_time, ("compute_share", "bandwidth_share"), stated=("absorbed_tokens",)

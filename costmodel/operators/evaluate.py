@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..ops import maximum
 from .catalogue import FORMS
 from .work import Work
 
@@ -34,3 +35,22 @@ def operator_time(form: str, parameters: Mapping[str, Any], work: Work, hardware
     known = {**parameters, **hardware, "flop": work.flop, "bytes_moved": work.bytes_moved, **work.shape}
     given = [known[name] for name in formula.parameters if name not in formula.constants]
     return formula(*given)
+
+
+def kernel_time(
+    form: str,
+    own: Mapping[str, Any],
+    work: Work,
+    hardware: Mapping[str, Any],
+    fit_of: Callable[[str], Fitted],
+) -> Any:
+    """Return the time of one run under a form and its own parameters; the rest is of the fits of other kinds.
+
+    A kernel that does the work of others, too, takes at least as long as each of them alone.
+    """
+    found = operator_time(form, arguments(form, own, fit_of), work, hardware)
+    for kind in FORMS[form].at_least:
+        other, parameters = fit_of(kind)
+        alone = operator_time(other, arguments(other, parameters, fit_of), work, hardware)
+        found = maximum(found, alone)
+    return found

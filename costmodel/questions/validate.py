@@ -14,7 +14,7 @@ from ..inputs.hardware import Gpu, load_gpu
 from ..measured import copies
 from ..measured.compare import FitsFor
 from ..measured.errors import ErrorRow
-from ..measured.points import Given, Read, Skipped
+from ..measured.points import NOT_STATED, Given, Points, Read, Skipped
 from ..measured.table import Table, read_table
 from ..measured.tables import files_of
 from .validate_memory import MemoryRow
@@ -145,19 +145,26 @@ def _answer(
         compared=tuple(row for part in logs for row in part.compared),
         skipped=tuple(row for part in logs for row in part.skipped),
         left_out=tuple(left_out),
-        about=_about(bool(compared), logs),
+        about=_about([part.points for part in compared], logs),
     )
 
 
-def _about(operators: bool, logs: Sequence[MemoryComparison]) -> About:
+def _about(points: Sequence[Points], logs: Sequence[MemoryComparison]) -> About:
     said = (
         "errors are predicted / measured - 1",
         "fitted: the fit of that GPU and stack saw the shape, model or size; held out: it did not",
         "a stack or GPU without a fit of its own is predicted by the nearest one, and counts as held out",
     )
     parts = [part.about for part in logs]
+    nameless = dict.fromkeys(part.where for part in points if part.stack == NOT_STATED)
     return About(
-        assumptions=(*(said if operators else ()), *(text for about in parts for text in about.assumptions)),
+        assumptions=(*(said if points else ()), *(text for about in parts for text in about.assumptions)),
         sources=tuple(text for about in parts for text in about.sources),
-        warnings=tuple(text for about in parts for text in about.warnings),
+        warnings=(
+            *(
+                f"{where} does not say its stack: all of it counts as held out; pass --stack"
+                for where in nameless
+            ),
+            *(text for about in parts for text in about.warnings),
+        ),
     )

@@ -83,6 +83,8 @@ def _chunk_of(kind: InstanceKind, mixer: Mixer, count: int, chunk: Chunk) -> lis
         return _latent_chunk(kind, mixer, count, chunk)
     if isinstance(mixer, Recurrent):
         return [_scan(kind, mixer, count, chunk)]
+    if chunk.tokens == 1 and chunk.prefix:  # kernels treat a lone token over a cache as a decode
+        return _decode_of(kind, mixer, count, 1, chunk.prefix + 1.0)
     done = _chunk_work(kind, mixer, chunk.tokens, chunk.prefix)
     return [Load("prefill attention", "attention_prefill", count, done)]
 
@@ -102,8 +104,12 @@ def _mixed(
 
     The form knows equal chunks only, and tables have calls with one: adding is on the safe side.
     """
-    longest = max(chunks, key=lambda chunk: work.causal_pairs(*chunk))
-    others = list(chunks)
+    lone = [chunk for chunk in chunks if chunk.tokens == 1 and chunk.prefix]  # decodes, for a kernel
+    batch, context = batch + len(lone), context + sum(chunk.prefix + 1.0 for chunk in lone)
+    others = [chunk for chunk in chunks if chunk not in lone]
+    if not others:
+        return _decode_of(kind, mixer, count, batch, context)
+    longest = max(others, key=lambda chunk: work.causal_pairs(*chunk))
     others.remove(longest)
     prompt = _chunk_work(kind, mixer, longest.tokens, longest.prefix)
     done = attention_mixed(prompt, _decode_work(kind, mixer, batch, context))

@@ -12,7 +12,7 @@ from costmodel.units import format_si
 
 #: What the table shows: label, kind, GPU, stack, regime.
 SHOWN = (
-    ("GEMM bf16, layers of 8 models", "layer_ops", "a100-sxm-80gb", "vidur", "all"),
+    ("GEMM bf16, layers by model", "layer_ops", "a100-sxm-80gb", "vidur", "all"),
     ("", "layer_ops", "h100-sxm", "vidur", "all"),
     ("", "layer_ops", "a40", "vidur", "all"),
     ("", "layer_ops", "rtx-pro-6000-blackwell", "vllm-0.19", "all"),
