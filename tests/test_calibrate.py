@@ -320,7 +320,10 @@ def test_any_name_of_a_stack_reads_back(tmp_path: Path, stack: str) -> None:
 
 def test_too_few_rows_are_left_out_with_the_reason(tmp_path: Path) -> None:
     few = timed(tmp_path / "few.csv", shapes("generation_attention")[:7], KNOWN["generation_attention"])
-    with pytest.raises(InputError, match=r"7 rows, . of them not held out; a fit needs at least 8 and 4"):
+    with pytest.raises(
+        InputError,
+        match=r"7 rows of 7 different runs, . of them not held out; a fit needs at least 8 different ones and 4",
+    ):
         ask_calibrate([few])
     many = timed(tmp_path / "many.csv", shapes("gemm"), [GEMM])
     answer = ask_calibrate([few, many])
@@ -332,7 +335,7 @@ def test_too_few_rows_are_left_out_with_the_reason(tmp_path: Path) -> None:
 def test_a_fit_sees_as_many_rows_as_it_has_parameters(tmp_path: Path) -> None:
     """Of 1 row of 64/64 and 20 of 128/64 the fit would see the one."""
     rows = [{**BASE, "n": n, "k": 64, "m": m} for n, m in [(64, 1), *((128, m) for m in range(1, 21))]]
-    with pytest.raises(InputError, match="21 rows, 1 of them not held out"):
+    with pytest.raises(InputError, match="21 rows of 21 different runs, 1 of them not held out"):
         ask_calibrate([timed(tmp_path / "t.csv", rows, [GEMM])])
 
 

@@ -230,7 +230,10 @@ def test_several_stacks_need_a_folder(tmp_path: Path) -> None:
 def test_too_few_rows(tmp_path: Path) -> None:
     rows: list[Row] = [{**BASE, "m": m, "n": 64, "k": 64, "time_us": 5} for m in range(1, 8)]
     message = complaint("calibrate", str(write(tmp_path / "t.csv", rows)))
-    assert "7 rows, 4 of them not held out; a fit needs at least 8 and 4" in message
+    assert (
+        "7 rows of 7 different runs, 4 of them not held out; a fit needs at least 8 different ones and 4"
+        in message
+    )
 
 
 def test_kinds_that_are_no_operators_are_not_fitted(tmp_path: Path) -> None:

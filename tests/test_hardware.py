@@ -496,8 +496,8 @@ WRONG: list[tuple[str, list[tuple[str, str]], list[str]]] = [
         ],
         [
             "missing key 'stack'",
-            "operators.gemm.compute_share: 75 is not a number in (0, 1]",
-            "operators.gemm.bandwidth_share: nan is not a number in (0, 1]",
+            "operators.gemm.compute_share: 75 is not a number in [0.01, 1]",
+            "operators.gemm.bandwidth_share: nan is not a number in [0.01, 1]",
             "operators.gemm.latency: '6.2us': exactly one space stands before a unit: '6.2 us'",
             "missing key 'operators.gemm.tile_edge'; nearest present: 'operators.gemm.tile_edg'",
             "unknown key 'operators.gemm.tile_edg'; did you mean 'operators.gemm.tile_edge'?",
@@ -509,6 +509,7 @@ WRONG: list[tuple[str, list[tuple[str, str]], list[str]]] = [
         "efficiency",
         [('form = "tiled_gemm"', 'form = "collective"'), ("tile_edge = 12\n", "")],
         [
+            "operators.gemm.form: unknown value 'collective' (one of tiled_gemm)",
             "missing key 'operators.gemm.step_latency'",
             "missing key 'operators.gemm.ramp_bytes'",
             "unknown key 'operators.gemm.compute_share'",

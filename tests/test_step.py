@@ -295,7 +295,7 @@ def test_short_chunks_attend_in_the_latent_space_where_kernels_do() -> None:
 #: Parameters of the A100's own attention, and of the RTX 4090's mixed one that it borrows.
 MIXED_ON_A100 = {
     "tile_rows": 64, "packed": 0, "compute_share": 0.6005, "latency": 7.548 * US, "tile_overhead_tokens": 85.94,
-    "per_token": 2.407 * NS, "bandwidth_share": 0.7125, "decode_overhead_tokens": 195.8, "empty_tile_tokens": 10.99,
+    "per_token": 2.407 * NS, "bandwidth_share": 0.7125, "decode_overhead_tokens": 193.7, "empty_tile_tokens": 11.15,
     "sm_count": 108, "l2_bytes": L2, "peak_flop_per_s": 312e12, "memory_bytes_per_s": 2039e9, "cache_writes": 1,
     "dtype_bytes": 2, "kv_dtype_bytes": 2,
 }  # fmt: skip
@@ -308,8 +308,8 @@ def test_mixed_attention_takes_the_place_of_both_by_hand() -> None:
     mixed = named(step.operators, "mixed attention")
     assert (mixed.kind, mixed.count) == ("attention_mixed", 32)
     # 32 x 8 tiles of the chunk over 1,000 + 256.5 + 85.94 tokens; 8 x 8 x 4 tiles of decodes over
-    # 500 + 1 + 195.8 and 10.99 for each of 7 empty tiles; the longest tile, 1,342.44 + 256.5, shows by half
-    chunk, decode = 1342.44, 500 + 1 + 195.8 + 7 * 10.99
+    # 500 + 1 + 193.7 and 11.15 for each of 7 empty tiles; the longest tile, 1,342.44 + 256.5, shows by half
+    chunk, decode = 1342.44, 500 + 1 + 193.7 + 7 * 11.15
     walked = 256 / 108 * chunk + 256 / 108 * decode + (chunk + 256.5) / 2
     assert walked > 3 * chunk + 256.5  # the chunk alone
     tokens_per_s = 0.6005 * 312e12 / 108 / (2 * 256 * 64)
@@ -751,3 +751,31 @@ def test_bytes_of_a_step() -> None:
     assert times.cached_bytes(3, 5000) == pytest.approx(5000 * 31_104, rel=1e-12)
     # 8 KV heads over 2 GPUs: half of 131,072
     assert StepTimes(kind_of(LLAMA, tp=2)).cached_bytes(3, 5000) == pytest.approx(5000 * 65_536, rel=1e-12)
+
+
+def test_a_lone_token_over_a_cache_is_a_decode() -> None:
+    kind = kind_of(LLAMA)
+    alone = {operator.name: operator for operator in analyse_step(kind, (Chunk(1, 4095),)).operators}
+    decode = {operator.name: operator for operator in analyse_step(kind, batch=1, context=4096).operators}
+    assert "prefill attention" not in alone
+    assert alone["decode attention"].time_s == decode["decode attention"].time_s
+    # beside decodes it joins them, and beside a chunk it is one of the decodes of the same call
+    joined = analyse_step(kind, (Chunk(1, 99),), last=1, batch=3, context=300)
+    assert joined.time_s == analyse_step(kind, batch=4, context=400).time_s
+    mixed = {
+        op.name: op for op in analyse_step(kind, (Chunk(500), Chunk(1, 99)), batch=3, context=300).operators
+    }
+    same = {op.name: op for op in analyse_step(kind, (Chunk(500),), batch=4, context=400).operators}
+    assert mixed["mixed attention"].time_s == same["mixed attention"].time_s
+
+
+@pytest.mark.parametrize("gpu", ["a100-sxm-80gb", "h100-sxm", "b200-sxm", "rtx-pro-6000-blackwell"])
+@pytest.mark.parametrize("model", [LLAMA, "microsoft/phi-2", "meta-llama/Llama-2-7b-hf"])
+def test_a_mixed_call_takes_as_long_as_either_part(model: str, gpu: str) -> None:
+    times = StepTimes(kind_of(model, gpu, dtype="bf16"))
+    for chunk in (Chunk(16), Chunk(64, 1000), Chunk(512)):
+        for batch, each in ((1, 2000), (4, 1900), (512, 16)):
+            riding = times.riding_smooth(chunk, batch, batch * each)
+            assert riding >= 0, (chunk, batch, each)
+            alone = times.decode_attention_smooth(batch, batch * each)
+            assert riding + times.chunk_time(chunk) >= alone * (1 - 1e-12), (chunk, batch, each)

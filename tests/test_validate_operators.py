@@ -355,7 +355,9 @@ def series(group: str, times: dict[int, float], **more: Any) -> list[Row]:
 
 
 def test_a_packaged_series_follows_the_file(tmp_path: Path) -> None:
-    times = {2**power: 0.5 + 2**power / 150e6 for power in range(20, 30)}
+    # the sizes of the published series that its connector was fitted to, and five others
+    fitted = (21233664, 77856768, 304349184, 1210318848, 4834197504)
+    times = {size: 0.5 + size / 150e6 for own in fitted for size in (own, 2 * own)}
     rows = series("mooncake_vllm_pd", times, theoretical_GBps=200, n_descriptors="")
     path = write(tmp_path / "once.csv", rows)
     once = keyed(ask_validate("kv_transfer", measurements=path))
@@ -387,7 +389,7 @@ def test_another_series_is_fitted_to_every_second_size(tmp_path: Path) -> None:
     rows = keyed(ask_validate(measurements=write(path, series("own", uneven))))
     assert {key[3]: round(row.bias, 6) for key, row in rows.items()} == {"fitted": 0.0, "held_out": -0.5}
     few = write(tmp_path / "few.csv", series("own", dict(list(times.items())[:3])))
-    with pytest.raises(InputError, match="3 rows: own: fewer than 4 sizes"):
+    with pytest.raises(InputError, match="3 rows: own: fewer than 6 sizes"):
         ask_validate(measurements=few)
 
 
@@ -406,7 +408,9 @@ def test_another_series_is_fitted_to_every_second_size(tmp_path: Path) -> None:
     ],
 )
 def test_bad_cells_of_copies(tmp_path: Path, column: str, cell: str, said: str) -> None:
-    times = {2**power: 0.5 + 2**power / 150e6 for power in range(20, 30)}
+    # the sizes of the published series that its connector was fitted to, and five others
+    fitted = (21233664, 77856768, 304349184, 1210318848, 4834197504)
+    times = {size: 0.5 + size / 150e6 for own in fitted for size in (own, 2 * own)}
     rows = series("mooncake_vllm_pd", times, theoretical_GBps=200, n_descriptors=3)
     rows[0][column] = cell
     with pytest.raises(InputError) as caught:
