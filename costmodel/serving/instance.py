@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..inputs.efficiency import Efficiency, OperatorFit, efficiency_for
 from ..inputs.formats import WeightFormat
 from ..inputs.hardware import Gpu
-from ..inputs.model import Layer, Model
+from ..inputs.model import Experts, Layer, Model
 from ..inputs.parameters import Storage, loaded_dtype, storage_of
 from ..memory.kv import check_cache
 from ..memory.parallelism import Parallelism, check_tp
@@ -102,9 +102,13 @@ class InstanceKind:
 
     def notes(self) -> tuple[str, ...]:
         """What the GPU's file leaves open and step times take for granted, one sentence each."""
-        if "l2_cache" in self.gpu.values:
-            return ()
-        return (f"{self.gpu.name} states no L2 cache: no operator is taken to find its input there",)
+        said = []
+        if "l2_cache" not in self.gpu.values:
+            said.append(f"{self.gpu.name} states no L2 cache: no operator is taken to find its input there")
+        blocks = (block for layer in self.model.layers for block in layer.blocks)
+        if any(isinstance(block, Experts) for block in blocks):
+            said.append("every expert is chosen as often as any other")
+        return tuple(said)
 
     def label(self) -> str:
         """Short name for reports: GPU and degree of tensor parallelism."""

@@ -49,7 +49,10 @@ STACKS = {
     "rtx-4090": ("vllm-0.19.0",),
     "b200-sxm": ("vllm-0.24.0", "vllm-0.24.0 eager", "nccl-2.27.3"),
 }
+PREFIXES = "no row has a cached prefix: chunks over one rest on the form, which tables of RTX boards bear out for"
 NOTES = {
+    ("a100-sxm-80gb", "attention_prefill"): f"{PREFIXES} FlashAttention 2",
+    ("h100-sxm", "attention_prefill"): f"{PREFIXES} FlashAttention 2 and nothing does for 3",
     ("a100-sxm-80gb", "mla_prefill"): "attention alone: mla_module has what a module takes besides",
     (
         "h100-sxm",
