@@ -48,6 +48,10 @@ KNOWN: dict[str, tuple[OperatorFit, ...]] = {
         fit_of("mla_decode", "latent_decode", bandwidth_share=0.6, block_time=5e-6),
         fit_of("mla_module_decode", "module", latency=50e-6, token_bytes=2e5),
     ),
+    "mla_module_fp8_cache": (
+        fit_of("mla_decode_fp8_cache", "latent_decode", bandwidth_share=0.5, block_time=6e-6),
+        fit_of("mla_module_decode_fp8_cache", "module", latency=60e-6, token_bytes=3e5),
+    ),
     "moe": (fit_of("moe", "experts", compute_share=0.6, bandwidth_share=0.8, latency=3e-5, tile_rows=64.0),),
     "collective": tuple(
         fit_of(kind, "collective", **SENDING)

@@ -182,7 +182,10 @@ def test_step_says_which_efficiencies_it_used() -> None:
     assert (used["attention_mixed"]["basis"], used["attention_mixed"]["borrowed"]) == ("borrowed", "rtx-4090")
     assert used["attention_mixed"]["held_out_mape"] == pytest.approx(0.099, abs=5e-4)
     assert used["attention_mixed"]["error"] == pytest.approx(2.8 * 0.099, abs=2e-3)
-    assert "attention_mixed: efficiency borrowed from rtx-4090, vllm-0.19.0" in answer["warnings"]
+    assert (
+        "attention_mixed: borrowed from rtx-4090, vllm-0.19.0; counted with an error of 28%"
+        in answer["warnings"]
+    )
     assert not any(warning.startswith("gemm:") for warning in answer["warnings"])
     shown = run(*mixed, "--detail").stdout
     assert "Efficiencies" in shown and "borrowed from" in shown and "attention_mixed" in shown

@@ -157,6 +157,27 @@ def test_a_latent_module_includes_its_products(path: Path) -> None:
     assert {other.operator for other in narrow.beside} == {"gemm", "gemm_fp8", "mla_module_decode"}
 
 
+def test_a_latent_module_over_an_fp8_cache(path: Path) -> None:
+    """Decodes are a kind of their own; prompts are compared, and no fit sees them."""
+    row = {"phase": "generation", "num_heads": 128, "batch_size": 64, "isl": 1, "step": 1000}
+    row["kv_cache_dtype"] = "fp8"
+    found = one(path, row)
+    assert (found.operator, found.joint) == ("mla_decode_fp8_cache", "mla_module_decode_fp8_cache")
+    # 1,001 latents of 576 bytes for each of 64 tokens; queries and outputs of 128 heads stay 2 bytes wide
+    assert found.work.bytes_moved.tolist() == [64 * (1001 * 576 + 2 * 128 * (512 + 64 + 512))]
+    weights = 7168 * 2112 + 1536 * 24576 + 16384 * 7168
+    flop = 64 * (2 * weights + 2 * 128 * 1088 * 1001)
+    moved = 2 * weights + 64 * (1000 * 576 + 2 * 2 * 7168)
+    assert found.bound_s[0] == pytest.approx(max(flop / FLOPS, moved / HBM))
+    assert not found.only_compared
+    prompt = one(path, {**row, "phase": "context", "isl": 512, "step": 0})
+    assert (prompt.operator, prompt.only_compared, prompt.keys.tolist()) == (
+        "mla_prefill",
+        True,
+        ["128 fp8 cache"],
+    )
+
+
 def test_experts(path: Path) -> None:
     """512 tokens to 6 of 64 experts of 2048 x 1408, on one of 2 GPUs; the width is that of the whole expert."""
     row = {"num_tokens": 512, "hidden_size": 2048, "inter_size": 1408, "topk": 6, "num_experts": 64,
@@ -421,7 +442,7 @@ def test_a_gpu_file_stands_for_the_board_of_its_name(path: Path, tmp_path: Path)
         ("chunked_attention", {"tp": 64}, "its TP does not split the model into equal parts"),
         ("layer_ops_long", {"tp": 3}, "its TP does not split the model into equal parts"),
         ("layer_ops_long", {"layer": "sampler"}, "sampler is not modelled"),
-        ("mla_module", {"kv_cache_dtype": "fp8"}, "an fp8 cache runs other kernels, which were not fitted"),
+        ("mla_module", {"kv_cache_dtype": "int4"}, "cache 'int4', products 'bfloat16' are not modelled"),
         ("mla_module", {"phase": "warm-up"}, "phase 'warm-up', cache 'bfloat16', products 'bfloat16'"),
         ("mla_module", {"gemm_type": "fp8_block", "gpu": "a100"}, "no peak for products in fp8_block"),
         ("moe", {"topk": 500}, "experts, top k or width do not split over its GPUs"),
@@ -457,7 +478,7 @@ def test_rows_that_are_left_out_say_why(path: Path, kind: str, change: Row, why:
         ("moe", {"moe_ep_size": 7}),
         ("collective", {"num_gpus": 1}),
         ("custom_all_reduce", {"allreduce_dtype": "fp4"}),
-        ("mla_module", {"kv_cache_dtype": "fp8"}),
+        ("mla_module", {"kv_cache_dtype": "int4"}),
     ],
 )
 def test_tables_of_which_nothing_is_left(path: Path, kind: str, change: Row) -> None:

@@ -169,6 +169,9 @@ _SHAPES: dict[str, Callable[[], list[Row]]] = {
         num_heads=(8, 16, 32, 64, 128), batch_size=(1, 4, 16), isl=(16, 64, 256, 1024, 4096), step=(0, 1024)
     ),
     "mla_module": _module,
+    "mla_module_fp8_cache": lambda: [
+        {**row, "kv_cache_dtype": "fp8"} for row in _module() if row["phase"] == "generation"
+    ],
     "moe": _moe,
     "collective": lambda: grid(
         op_name=("all_reduce", "all_gather", "reduce_scatter", "alltoall"), num_gpus=(2, 4, 8),

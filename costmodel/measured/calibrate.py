@@ -50,7 +50,8 @@ def calibrate(points: Sequence[Points], source: str | None = None) -> list[Calib
     known: dict[tuple[str, str], Fits] = {}
     found: list[Calibrated] = []
     for (gpu, stack, operator), parts in sorted(
-        _groups(points).items(), key=lambda g: (order[g[0][2]], g[0])
+        _groups(part for part in points if not part.only_compared).items(),
+        key=lambda g: (order[g[0][2]], g[0]),
     ):
         fits = known.setdefault((gpu, stack), _packaged(parts[0]))
         for made in _fits(operator, parts, fits, source):
@@ -70,7 +71,12 @@ def _groups(points: Iterable[Points]) -> dict[tuple[str, str, str], list[Points]
 def fittable(points: Iterable[Points]) -> tuple[list[Points], list[Skipped]]:
     """Return the runs that can be fitted, and those that cannot with the reason."""
     good: list[Points] = []
-    left: list[Skipped] = []
+    points = list(points)
+    why = "runs of another kernel than the form is fitted to, which are only compared"
+    left = [
+        Skipped(part.where, len(part), f"{part.operator}: {why}") for part in points if part.only_compared
+    ]
+    points = [part for part in points if not part.only_compared]
     for (gpu, stack, operator), parts in _groups(points).items():
         joint = {part.joint for part in parts}
         whole = [part for part in parts if len(joint) == 1 or part.joint]

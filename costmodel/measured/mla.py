@@ -10,6 +10,7 @@ import numpy as np
 from ..families import packaged_models, read_model
 from ..inputs.hardware import Gpu
 from ..inputs.model import LatentAttention
+from ..operators.catalogue import FP8_CACHE
 from ..operators.work import Heads, Work, gemm, latent_absorbed, latent_prefill, module
 from .points import BYTES, Beside, Given, Points, Read, bands, by_gpu_and_stack, dtype_of, labels
 from .table import Array, Mask, Table
@@ -47,12 +48,12 @@ def read(table: Table, given: Given) -> Read:
                     continue
             if way is None or dtype_of(kv) is None or product is None:
                 found.skip(rows, count, f"phase {phase!r}, cache {kv!r}, products {word!r} are not modelled")
-            elif dtype_of(kv) == "fp8":
-                found.skip(rows, count, "an fp8 cache runs other kernels, which were not fitted")
             elif f"peak_{product}" not in gpu.values:
                 found.skip(rows, count, f"{gpu.name} has no peak for products in {word}")
             else:
-                found.points.append(_module(rows.where_true(keep), gpu, stack, product, way == "decode"))
+                cache_bytes = BYTES[dtype_of(kv) or ""]
+                part = rows.where_true(keep)
+                found.points.append(_module(part, gpu, stack, product, way == "decode", cache_bytes))
 
     by_gpu_and_stack(table, given, found, make)
     return found
@@ -138,7 +139,7 @@ class _Shape(NamedTuple):
         return self.batch * self.new * (self.cached + (self.new + 1) / 2)
 
 
-def _module(rows: Table, gpu: Gpu, stack: str, product: str, decode: bool) -> Points:
+def _module(rows: Table, gpu: Gpu, stack: str, product: str, decode: bool, cache_bytes: float) -> Points:
     heads, batch, isl = rows.counts("num_heads"), rows.counts("batch_size"), rows.counts("isl")
     shape = _Shape(heads, batch, isl, rows.counts("step", low=0))
     kernels = np.char.lower(rows.texts("kernel_source", default=""))
@@ -146,43 +147,49 @@ def _module(rows: Table, gpu: Gpu, stack: str, product: str, decode: bool) -> Po
     reach = shape.new[absorbed & (not decode)]
     regimes = {
         ("decode" if decode else "prefill"): np.ones(len(rows), dtype=bool),
-        f"{'decode' if decode else 'prefill'}, {'fp8' if BYTES[product] == 1 else 'bf16'} products":
-            np.ones(len(rows), dtype=bool),
+        _regime(decode, product, cache_bytes): np.ones(len(rows), dtype=bool),
         **(bands(shape.batch, "batch", (1, 127, 511)) if decode else bands(shape.new, "isl", (1, 128, 512, 2048))),
     }  # fmt: skip
+    cache = "" if cache_bytes == WIDE else FP8_CACHE
+    rest = Beside(f"mla_module_decode{cache}" if decode else "mla_module", 1.0, module(shape.tokens), "bf16")
+    strange = bool(cache) and not decode  # prompts over an fp8 cache: another kernel up to 128 tokens
     return Points(
         kind="mla",
-        operator="mla_decode" if decode else "mla_prefill",
+        operator=f"mla_decode{cache}" if decode else "mla_prefill",
         gpu=gpu,
         stack=stack,
         where=rows.where,
-        work=_absorbed(shape) if decode else _prompts(shape, absorbed),
+        work=_absorbed(shape, cache_bytes) if decode else _prompts(shape, absorbed, cache_bytes),
         seconds=rows.seconds(),
-        keys=labels(shape.heads),
-        bound_s=_bound(shape, gpu, product, decode),
+        keys=np.char.add(labels(shape.heads), " fp8 cache") if strange else labels(shape.heads),
+        bound_s=_bound(shape, gpu, product, decode, cache_bytes),
         lines=rows.lines,
         regimes=regimes,
-        beside=(*_products(shape, product, absorbed), _rest(shape, decode)),
-        joint=_rest(shape, decode).operator,
+        beside=(*_products(shape, product, absorbed), rest),
+        joint=rest.operator,
         forms=("latent_decode",) if decode else ("latent_prefill",),
+        only_compared=strange,
         stated={"absorbed_tokens": float(reach.max()) if len(reach) else 0.0},
         split=SPLIT,
     )
 
 
-def _rest(shape: _Shape, decode: bool) -> Beside:
-    return Beside("mla_module_decode" if decode else "mla_module", 1.0, module(shape.tokens), "bf16")
+def _regime(decode: bool, product: str, cache_bytes: float) -> str:
+    products = "fp8" if BYTES[product] == 1 else "bf16"
+    cache = "bf16" if cache_bytes == WIDE else "fp8"
+    return f"{'decode' if decode else 'prefill'}, {products} products, {cache} cache"
 
 
-def _absorbed(shape: _Shape) -> Work:
-    return latent_absorbed(shape.heads, KV_RANK, ROPE, WIDE, WIDE, shape.tokens, shape.context, shape.pairs)
+def _absorbed(shape: _Shape, cache_bytes: float) -> Work:
+    each = WIDE, cache_bytes
+    return latent_absorbed(shape.heads, KV_RANK, ROPE, *each, shape.tokens, shape.context, shape.pairs)
 
 
-def _prompts(shape: _Shape, absorbed: Mask) -> Work:
+def _prompts(shape: _Shape, absorbed: Mask, cache_bytes: float) -> Work:
     """Prompts of either way: expanded, or in the latent space."""
     heads = Heads(shape.heads, shape.heads, NOPE + ROPE, V, WIDE, WIDE)
     wide = latent_prefill(heads, shape.new, shape.cached, sequences=shape.batch)
-    latent = _absorbed(shape)
+    latent = _absorbed(shape, cache_bytes)
     return Work(
         np.where(absorbed, latent.flop, wide.flop),
         np.where(absorbed, latent.bytes_moved, wide.bytes_moved),
@@ -208,7 +215,7 @@ def _products(shape: _Shape, product: str, absorbed: Mask) -> tuple[Beside, ...]
     )
 
 
-def _bound(shape: _Shape, gpu: Gpu, product: str, decode: bool) -> Array:
+def _bound(shape: _Shape, gpu: Gpu, product: str, decode: bool, cache_bytes: float) -> Array:
     """Products of every new token at peak and their weights once; the cheaper way to attend; latents once."""
     heads, each = shape.heads, BYTES[product]
     weights = HIDDEN * (Q_RANK + KV_RANK + ROPE) + Q_RANK * heads * (NOPE + ROPE) + heads * V * HIDDEN
@@ -217,5 +224,6 @@ def _bound(shape: _Shape, gpu: Gpu, product: str, decode: bool) -> Array:
     attending = latent if decode else np.minimum(latent, wide)
     compute = 2 * shape.tokens * weights / gpu.peak_flop_per_s(product)
     compute = compute + attending / gpu.peak_flop_per_s("bf16")
-    size = weights * each + WIDE * (shape.batch * shape.cached * (KV_RANK + ROPE) + 2 * shape.tokens * HIDDEN)
+    latents = cache_bytes * shape.batch * shape.cached * (KV_RANK + ROPE)
+    size = weights * each + latents + WIDE * 2 * shape.tokens * HIDDEN
     return np.asarray(np.maximum(compute, size / gpu.memory_bytes_per_s))

@@ -46,6 +46,7 @@ class Points:
     hardware can beat, counted from the columns and not by the book. ``hardware``: quantities of each row that the
     GPU does not tell. ``dtype``: of the arithmetic. ``beside``: other operators that the times include, of which
     ``joint`` is fitted together with this one. ``forms``: those to try, where not all of the kind make sense.
+    ``only_compared``: runs that no fit sees, as their kernel is another one's.
     ``stated``: what a file of the fit should say besides its parameters.
     """
 
@@ -64,6 +65,7 @@ class Points:
     hardware: Mapping[str, Any] = field(default_factory=dict)
     beside: tuple[Beside, ...] = ()
     joint: str | None = None
+    only_compared: bool = False
     forms: tuple[str, ...] = ()
     stated: Mapping[str, float] = field(default_factory=dict)
     split: str = ""

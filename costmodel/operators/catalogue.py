@@ -116,6 +116,8 @@ KINDS: dict[str, Kind] = {
     "mla_decode": Kind(("latent_decode",)),
     "mla_module": Kind(("module",)),
     "mla_module_decode": Kind(("module",)),
+    "mla_decode_fp8_cache": Kind(("latent_decode",)),
+    "mla_module_decode_fp8_cache": Kind(("module",)),
     "moe": Kind(("experts",)),
     "moe_fp8": Kind(("experts",), eight_bit=True),
     "norm": Kind(("streaming",)),
@@ -130,6 +132,8 @@ KINDS: dict[str, Kind] = {
     "all_to_all": Kind(("collective",)),
     "point_to_point": Kind(("collective",)),
 }
+#: What the kinds of a decode over an fp8 cache end in: its kernels are others.
+FP8_CACHE = "_fp8_cache"
 #: The generation that FlashAttention 3 was written for.
 HOPPER = "hopper"
 #: The kind of kernels that were not measured: fits of attention stand in for them.

@@ -265,7 +265,9 @@ def _about(kind: InstanceKind, used: Sequence[FitUsed], phase: str, prompt: Chun
         apart = "" if any(fit.kind == "attention_mixed" for fit in used) else " but attention"
         said.append(f"chunk and decodes share every operator{apart}")
     warnings = [
-        f"{fit.kind}: efficiency borrowed from {fit.borrowed}, {fit.stack}" for fit in used if fit.borrowed
+        f"{fit.kind}: borrowed from {fit.borrowed}, {fit.stack}; counted with an error of {fit.error:.0%}"
+        for fit in used
+        if fit.borrowed
     ]
     return About(
         assumptions=(*said, *kind.notes(), *kind.model.notes),

@@ -8,7 +8,7 @@ from ..formulas import kv, work
 from ..inputs.formats import WeightFormat
 from ..inputs.model import Attention, LatentAttention, Layer, Mixer, Recurrent
 from ..memory.kv import cached_bytes_each, state_bytes_per_gpu, state_dtype_bytes
-from ..operators.catalogue import UNMEASURED
+from ..operators.catalogue import FP8_CACHE, UNMEASURED
 from ..operators.work import (
     Heads,
     Work,
@@ -249,9 +249,10 @@ def _latent_decode(
     read = context if mixer.top_k is None else min(context, batch * mixer.top_k)
     each = cached_bytes_each(mixer, kind.kv_dtype)
     done = latent_absorbed(heads, mixer.kv_rank, mixer.rope_dim, act, each, batch, read, read)
+    cache = FP8_CACHE if each < act else ""
     loads = [
-        Load("latent module", "mla_module_decode", count, module(batch)),
-        Load("decode attention", "mla_decode", count, done),
+        Load("latent module", f"mla_module_decode{cache}", count, module(batch)),
+        Load("decode attention", f"mla_decode{cache}", count, done),
     ]
     if mixer.indexer:
         loads.append(_indexer(mixer, count, context, context))

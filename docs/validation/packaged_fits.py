@@ -49,7 +49,9 @@ STACKS = {
     "rtx-4090": ("vllm-0.19.0",),
     "b200-sxm": ("vllm-0.24.0", "vllm-0.24.0 eager", "nccl-2.27.3"),
 }
-PREFIXES = "no row has a cached prefix: chunks over one rest on the form, which tables of RTX boards bear out for"
+PREFIXES = (
+    "no row has a cached prefix: chunks over one rest on the form, which tables of RTX boards bear out for"
+)
 NOTES = {
     ("a100-sxm-80gb", "attention_prefill"): f"{PREFIXES} FlashAttention 2",
     ("h100-sxm", "attention_prefill"): f"{PREFIXES} FlashAttention 2 and nothing does for 3",
@@ -64,6 +66,10 @@ NOTES = {
         "mla_decode",
     ): "fitted together with mla_module_decode to whole modules; errors are the module's; "
     "compute_share is that of attention_prefill",
+    (
+        "h100-sxm",
+        "mla_decode_fp8_cache",
+    ): "as mla_decode, where the cache is fp8: arithmetic stays in 16 bits",
     (
         "h100-sxm",
         "moe_fp8",

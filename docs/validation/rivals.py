@@ -246,7 +246,7 @@ def print_carried(points: Sequence[Points]) -> None:
 
 def main() -> None:
     """Print every table."""
-    points = points_of(Path(sys.argv[1]))
+    points = [part for part in points_of(Path(sys.argv[1])) if not part.only_compared]
     halves = Half(False, {}), Half(True, {})
     for topic in TOPICS:
         print_topic(topic, points, halves)
