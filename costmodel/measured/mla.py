@@ -145,9 +145,9 @@ def _module(rows: Table, gpu: Gpu, stack: str, product: str, decode: bool, cache
     kernels = np.char.lower(rows.texts("kernel_source", default=""))
     absorbed = np.full(len(rows), decode) | np.isin(kernels, ABSORBED)
     reach = shape.new[absorbed & (not decode)]
+    every = np.ones(len(rows), dtype=bool)
     regimes = {
-        ("decode" if decode else "prefill"): np.ones(len(rows), dtype=bool),
-        _regime(decode, product, cache_bytes): np.ones(len(rows), dtype=bool),
+        **dict.fromkeys(_names(decode, product, cache_bytes), every),
         **(bands(shape.batch, "batch", (1, 127, 511)) if decode else bands(shape.new, "isl", (1, 128, 512, 2048))),
     }  # fmt: skip
     cache = "" if cache_bytes == WIDE else FP8_CACHE
@@ -174,10 +174,11 @@ def _module(rows: Table, gpu: Gpu, stack: str, product: str, decode: bool, cache
     )
 
 
-def _regime(decode: bool, product: str, cache_bytes: float) -> str:
+def _names(decode: bool, product: str, cache_bytes: float) -> tuple[str, ...]:
+    way = "decode" if decode else "prefill"
     products = "fp8" if BYTES[product] == 1 else "bf16"
     cache = "bf16" if cache_bytes == WIDE else "fp8"
-    return f"{'decode' if decode else 'prefill'}, {products} products, {cache} cache"
+    return way, f"{way}, {cache} cache", f"{way}, {cache} cache, {products} products"
 
 
 def _absorbed(shape: _Shape, cache_bytes: float) -> Work:

@@ -26,8 +26,10 @@ SHOWN = (
     ("", "generation_attention", "h100-sxm", "vllm-0.24.0", "all"),
     ("", "generation_attention", "rtx-pro-6000-blackwell", "vllm-0.19", "all"),
     ("mixed prefill and decode attention", "mixed_attention", "rtx-pro-6000-blackwell", "vllm-0.19", "all"),
-    ("MLA module, prefill", "mla", "h100-sxm", "vllm-0.24.0", "prefill"),
-    ("MLA module, decode", "mla", "h100-sxm", "vllm-0.24.0", "decode"),
+    *(
+        (f"MLA module, {regime}", "mla", "h100-sxm", "vllm-0.24.0", regime)
+        for regime in ("prefill, bf16 cache", "prefill, fp8 cache", "decode, bf16 cache", "decode, fp8 cache")
+    ),
     ("MLA attention of prompts alone", "mla", "a100-sxm-80gb", "trtllm-1.0.0", "all"),
     ("MoE bf16, balanced", "moe", "h100-sxm", "vllm-0.24.0", "bf16, balanced"),
     ("MoE bf16, skewed", "moe", "h100-sxm", "vllm-0.24.0", "bf16, skewed"),
@@ -62,7 +64,7 @@ def main() -> None:
     print("| operator | GPU, stack | fitted | held out | median | P90 | bias | rows held out |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for label, *key in SHOWN:
-        fitted, held = (rows[(*key, split)] for split in ("fitted", "held_out"))
+        fitted, held = rows.get((*key, "fitted")), rows[(*key, "held_out")]
         print(f"| {label} | {key[1]}, {key[2]} | {_line(fitted, held)} |")
     _parameters()
 
@@ -81,10 +83,11 @@ def _parameters() -> None:
         print(f"| `{name}` | {span} | {', '.join(forms)} | {meaning} |")
 
 
-def _line(fitted: ErrorRow, held: ErrorRow) -> str:
-    shares = (fitted.mape, held.mape, held.median, held.p90)
-    figures = " | ".join(f"{100 * share:.1f}" for share in shares)
-    return f"{figures} | {100 * held.bias:+.1f} | {held.n:,}"
+def _line(fitted: ErrorRow | None, held: ErrorRow) -> str:
+    """Figures in percent; what no fit is made of has no error of a fit."""
+    figures = " | ".join(f"{100 * share:.1f}" for share in (held.mape, held.median, held.p90))
+    seen = f"{100 * fitted.mape:.1f}" if fitted else "-"
+    return f"{seen} | {figures} | {100 * held.bias:+.1f} | {held.n:,}"
 
 
 if __name__ == "__main__":
