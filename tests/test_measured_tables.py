@@ -61,6 +61,13 @@ def test_packed_files(tmp_path: Path) -> None:
         assert table.counts("n").tolist() == [64, 64]
 
 
+def test_two_columns_of_times_must_agree(path: Path) -> None:
+    same = "m,latency_ms,time_us\n1,0.0025,2.52\n2,0.003,2.99\n3,0.004,\n"
+    assert table_of(path, same).seconds().tolist() == pytest.approx([2.5e-6, 3e-6, 4e-6])
+    with pytest.raises(InputError, match="'latency_ms' and 'time_us' tell different times; remove the one"):
+        table_of(path, "m,latency_ms,time_us\n1,0.0025,5\n2,0.003,6\n").seconds()
+
+
 @pytest.mark.parametrize(
     ("column", "seconds"),
     [

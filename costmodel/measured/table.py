@@ -28,6 +28,8 @@ TIMES = ("latency", "time", "duration", "median", "elapsed")
 #: Largest number of a cell, and the times that a measurement can mean, in seconds.
 LARGEST = 1e15
 SHORTEST, LONGEST = 1e-12, 1e6
+#: How far the cells of two columns of the same times are apart in the median, by rounding.
+ROUNDING = 0.05
 #: Letters of a cell that are kept: what is longer is a remark, or no cell of a table.
 _KEPT = 500
 _SHOWN = 5
@@ -80,15 +82,24 @@ class Table:
     def time_column(self) -> str:
         """Return the name of the column that holds the measured time.
 
-        Raises InputError where there is none, naming what such a column is called.
+        Raises InputError where there is none, naming what such a column is called, or where two tell different times.
         """
-        for name in TIMES:
-            for unit in UNITS:
-                if name + unit in self.columns:
-                    return name + unit
+        names = [name + unit for name in TIMES for unit in UNITS if name + unit in self.columns]
+        if names:
+            for other in names[1:]:
+                self._agree(names[0], other)
+            return names[0]
         bare = next((name for name in self.columns if name.lower() in TIMES), None)
         why = "no column of times" if bare is None else f"column {bare!r} names no unit of its times"
         self.refuse(f"{why}; expected latency_ms, time_us or a like name with its unit")
+
+    def _agree(self, one: str, other: str) -> None:
+        first, second = (self._floats((name,)) * scale(name) for name in (one, other))
+        both = (first > 0) & (second > 0)
+        if both.any() and np.median(np.abs(second[both] / first[both] - 1)) > ROUNDING:
+            self.refuse(
+                f"columns {one!r} and {other!r} tell different times; remove the one that is not meant"
+            )
 
     def seconds(self, name: str | None = None, *, zero: bool = False) -> Array:
         """Return measured times in seconds: those of the column ``name``, else of the one named as a time.
