@@ -17,7 +17,15 @@ from .registry import ADAPTERS, adapter
 from .towers import with_towers
 from .wrappers import NESTED, WRAPPERS, fill_defaults, language_model, nested_fields
 
-__all__ = ["ADAPTERS", "WRAPPERS", "adapter", "packaged_models", "parse_config", "read_model"]
+__all__ = [
+    "ADAPTERS",
+    "WRAPPERS",
+    "adapter",
+    "packaged_models",
+    "packaged_name",
+    "parse_config",
+    "read_model",
+]
 
 MODELS = "costmodel._models"
 
@@ -46,7 +54,7 @@ def read_model(text: str, *, assume_family: str | None = None) -> Model:
     looks_like_path = "/" in text or text.endswith(".json")
     if looks_like_path and os.path.exists(text):
         return _read_path(Path(text), assume_family)
-    name = _packaged_name(text)
+    name = packaged_name(text)
     if name:
         return _read_packaged(name, assume_family)
     if os.path.exists(text):
@@ -167,7 +175,8 @@ def _other_model_type(data: dict[str, object], model_type: str, where: str) -> s
     return f"{said}{fits} ({lies}{INSIST[1:]}"
 
 
-def _packaged_name(text: str) -> str | None:
+def packaged_name(text: str) -> str | None:
+    """Return the packaged model that a name means; one without an organisation must be the only one, else None."""
     wanted = text.lower()
     matches = [name for name in packaged_models() if wanted in (name.lower(), name.split("/", 1)[1].lower())]
     return matches[0] if len(matches) == 1 else None

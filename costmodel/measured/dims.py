@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data import HARDWARE, package_files
 from ..errors import InputError
-from ..families import packaged_models, read_model
+from ..families import packaged_name, read_model
 from ..inputs.model import Attention, Dense
 from .points import Read, kept
 from .table import Array, Table, read_table
@@ -104,13 +104,10 @@ def _stated(path: Path, changed: int) -> dict[str, Dims]:
 
 @lru_cache(maxsize=64)
 def _packaged(name: str) -> Dims:
-    wanted = name.strip().lower()
-    matches = [
-        known for known in packaged_models() if wanted in (known.lower(), known.lower().split("/")[-1])
-    ]
-    if len(matches) != 1:
+    known = packaged_name(name.strip())
+    if known is None:
         raise InputError(f"the sizes of {name!r} are not known: no packaged model and no {BESIDE} says them")
-    model = read_model(matches[0])
+    model = read_model(known)
     blocks = [block for layer in model.layers for block in layer.blocks]
     mixers = {block for block in blocks if isinstance(block, Attention)}
     dense = {(block.width, block.matrices) for block in blocks if isinstance(block, Dense)}

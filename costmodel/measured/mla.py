@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..families import packaged_models, read_model
+from ..families import packaged_name, read_model
 from ..inputs.hardware import Gpu
 from ..inputs.model import LatentAttention
 from ..operators.catalogue import FP8_CACHE
@@ -75,11 +75,10 @@ def _of_known_widths(rows: Table, found: Read) -> Table:
 
 @lru_cache(maxsize=64)
 def _same_widths(name: str) -> bool:
-    wanted = name.lower()
-    known = [model for model in packaged_models() if wanted in (model.lower(), model.lower().split("/")[-1])]
-    if len(known) != 1:
+    known = packaged_name(name)
+    if known is None:
         return False
-    model = read_model(known[0])
+    model = read_model(known)
     mixers = {mixer for mixer, _ in model.mixers if isinstance(mixer, LatentAttention)}
     widths = {(m.q_rank, m.kv_rank, m.nope_dim, m.rope_dim, m.v_dim) for m in mixers}
     return model.hidden == HIDDEN and widths == {(Q_RANK, KV_RANK, NOPE, ROPE, V)}

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ..data import Sourced
 from ..dtypes import CACHE_BYTES
 from ..errors import CostmodelError, InputError, shorten, unknown
-from ..families import packaged_models, read_model
+from ..families import packaged_name, read_model
 from ..inputs.hardware import Gpu, gpu_named
 from ..inputs.model import Model
 from ..memory.capacity import Fit, fit
@@ -171,13 +171,10 @@ def _fitted(held: Fit) -> tuple[str, ...]:
 
 def _model(name: str) -> Model:
     """Return the packaged model of that name; a name without an organisation must be the only one."""
-    wanted = name.strip().lower()
-    matches = [
-        known for known in packaged_models() if wanted in (known.lower(), known.lower().split("/")[-1])
-    ]
-    if len(matches) != 1:
+    known = packaged_name(name.strip())
+    if known is None:
         raise InputError(f"no packaged model is called {name!r}")
-    return read_model(matches[0])
+    return read_model(known)
 
 
 def _gpu(line: Mapping[str, str]) -> Gpu:
