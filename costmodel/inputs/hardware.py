@@ -83,6 +83,11 @@ class Gpu:
         return self.get("memory_bandwidth")
 
     @property
+    def l2_bytes(self) -> float:
+        """L2 cache in bytes; where it is not stated, next to nothing stays in it."""
+        return self.get("l2_cache") if "l2_cache" in self.values else 1.0
+
+    @property
     def memory_kind(self) -> str:
         """What :attr:`memory_bytes` is: what engines see ("visible") or what the board holds ("nominal")."""
         return "visible" if "memory_visible" in self.values else "nominal"

@@ -18,15 +18,15 @@ from .table import Array
 Fits = Mapping[str, OperatorFit]
 
 #: Quantities that forms ask for, by the key of a GPU's file.
-_OF_GPU = {"sm_count": "sm_count", "l2_cache": "l2_bytes", "nvlink_bandwidth": "link_bytes_per_s"}
+_OF_GPU = {"sm_count": "sm_count", "nvlink_bandwidth": "link_bytes_per_s"}
 
 
 def hardware_of(gpu: Gpu, dtype: str) -> dict[str, Any]:
-    """Return what forms ask for of a GPU: peaks, L2 (next to nothing where not stated), SMs and link if it has them."""
+    """Return what forms ask for of a GPU: peaks and L2, SMs and link if it has them."""
     found: dict[str, Any] = {
         "peak_flop_per_s": gpu.peak_flop_per_s(dtype),
         "memory_bytes_per_s": gpu.memory_bytes_per_s,
-        "l2_bytes": 1.0,
+        "l2_bytes": gpu.l2_bytes,
     }
     return found | {name: gpu.get(key) for key, name in _OF_GPU.items() if key in gpu.values}
 

@@ -52,13 +52,8 @@ def _of_hardware(kind: InstanceKind, operator: str, name: str) -> float:
     if name == "memory_bytes_per_s":
         return kind.memory_peak
     if name == "l2_bytes":
-        return l2_bytes(kind)
+        return kind.gpu.l2_bytes
     return float(kind.tp) if name == "tp" else kind.gpu.get(_OF_GPU[name])
-
-
-def l2_bytes(kind: InstanceKind) -> float:
-    """Return the size of the GPU's L2; where it is not stated, next to nothing stays in it."""
-    return kind.gpu.get("l2_cache") if "l2_cache" in kind.gpu.values else 1.0
 
 
 def load_time(kind: InstanceKind, load: Load) -> float:
@@ -93,7 +88,7 @@ def hbm_bytes(kind: InstanceKind, load: Load) -> float:
     What an element-wise operator finds in L2, where the one before it left it, does not.
     """
     if load.kind in STREAMS:
-        return float(streams.uncached_bytes(load.bytes_moved, l2_bytes(kind)))
+        return float(streams.uncached_bytes(load.bytes_moved, kind.gpu.l2_bytes))
     return load.bytes_moved
 
 
