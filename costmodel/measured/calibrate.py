@@ -50,8 +50,7 @@ def calibrate(points: Sequence[Points], source: str | None = None) -> list[Calib
     known: dict[tuple[str, str], Fits] = {}
     found: list[Calibrated] = []
     for (gpu, stack, operator), parts in sorted(
-        _groups(part for part in points if not part.only_compared).items(),
-        key=lambda g: (order[g[0][2]], g[0]),
+        _groups(points).items(), key=lambda g: (order[g[0][2]], g[0])
     ):
         fits = known.setdefault((gpu, stack), _packaged(parts[0]))
         for made in _fits(operator, parts, fits, source):
@@ -61,22 +60,20 @@ def calibrate(points: Sequence[Points], source: str | None = None) -> list[Calib
 
 
 def _groups(points: Iterable[Points]) -> dict[tuple[str, str, str], list[Points]]:
-    """Return the runs of each GPU, stack and operator."""
+    """Return the runs of each GPU, stack and operator that a fit may see."""
     groups: dict[tuple[str, str, str], list[Points]] = {}
-    for part in points:
+    for part in (part for part in points if not part.only_compared):
         groups.setdefault((part.gpu.name, part.stack, part.operator), []).append(part)
     return groups
 
 
-def fittable(points: Iterable[Points]) -> tuple[list[Points], list[Skipped]]:
+def fittable(points: Sequence[Points]) -> tuple[list[Points], list[Skipped]]:
     """Return the runs that can be fitted, and those that cannot with the reason."""
     good: list[Points] = []
-    points = list(points)
     why = "runs of another kernel than the form is fitted to, which are only compared"
     left = [
         Skipped(part.where, len(part), f"{part.operator}: {why}") for part in points if part.only_compared
     ]
-    points = [part for part in points if not part.only_compared]
     for (gpu, stack, operator), parts in _groups(points).items():
         joint = {part.joint for part in parts}
         whole = [part for part in parts if len(joint) == 1 or part.joint]
@@ -142,20 +139,14 @@ class _Runs:
         """Seconds of every run under these forms (by kind) and parameters."""
         found = []
         for part, rest in zip(self.parts, self.rest):
-            total = rest + self._of(part.operator, part, 1.0, forms, values)
+            own = forms[part.operator], _of_kind(part.operator, values)
+            total = rest + time_of(part.work, part, part.dtype, *own, self.fits)
             if self.joint:
-                total = total + self._of(self.joint, part, 0.0, forms, values)
+                (other,) = (each for each in part.beside if each.operator == self.joint)
+                its = forms[self.joint], _of_kind(self.joint, values)
+                total = total + other.runs * time_of(other.work, part, other.dtype, *its, self.fits)
             found.append(total)
         return found
-
-    def _of(self, kind: str, part: Points, own: float, forms: Mapping[str, str], values: Values) -> Array:
-        parameters = {name: value for (of, name), value in values.items() if of == kind}
-        if own:
-            return time_of(part.work, part, part.dtype, forms[kind], parameters, self.fits)
-        (other,) = (beside for beside in part.beside if beside.operator == kind)
-        return np.asarray(
-            other.runs * time_of(other.work, part, other.dtype, forms[kind], parameters, self.fits)
-        )
 
     def residual(self, forms: Mapping[str, str], values: Values) -> Array:
         """Log errors of the runs that the fit may see."""
@@ -188,7 +179,7 @@ def _fits(
         OperatorFit(
             kind=kind,
             form=form,
-            parameters={name: value for (of, name), value in values.items() if of == kind}
+            parameters=_of_kind(kind, values)
             | {name: max(part.stated.get(name, 0.0) for part in parts) for name in FORMS[form].stated},
             source=source or ", ".join(dict.fromkeys(part.where for part in parts)),
             points=int(mask.sum()),
@@ -203,6 +194,10 @@ def _fits(
     ]
 
 
+def _of_kind(kind: str, values: Values) -> dict[str, float]:
+    return {name: value for (of, name), value in values.items() if of == kind}
+
+
 def rounded(value: float) -> float:
     """Return a parameter to four digits, as a file states it: errors are those of what is written."""
     return float(f"{value:.4g}") if value > 1e-13 else 0.0
@@ -212,19 +207,22 @@ def _carried(one: Calibrated, all_of_them: Iterable[Calibrated]) -> OperatorFit:
     """Return a fit with its error on other GPUs of its line under the same engine, where the run has any: the worst."""
     worst: tuple[float, str] | None = None
     for other in all_of_them:
-        if not _comparable(one, other):
-            continue
-        fits = {**other.others, one.fit.kind: one.fit}
-        own = one.fit.form, one.fit.parameters
-        times = [time_of(part.work, part, part.dtype, *own, fits) for part in other.points]
-        errors = np.concatenate([t / part.seconds - 1 for t, part in zip(times, other.points)])
-        worst = max(worst or (0.0, ""), (summary(errors)["mape"], other.gpu))
+        if comparable(one, other):
+            worst = max(worst or (0.0, ""), (carried_error(one, other), other.gpu))
     if worst is None:
         return one.fit
     return replace(one.fit, carried_mape=round(worst[0], DECIMALS), carried_to=worst[1])
 
 
-def _comparable(one: Calibrated, other: Calibrated) -> bool:
+def carried_error(one: Calibrated, other: Calibrated) -> float:
+    """Return the mean size of the errors of a fit on the runs of another one, as a fraction."""
+    fits = {**other.others, one.fit.kind: one.fit}
+    own = one.fit.form, one.fit.parameters
+    times = [time_of(part.work, part, part.dtype, *own, fits) for part in other.points]
+    return summary(np.concatenate([t / part.seconds - 1 for t, part in zip(times, other.points)]))["mape"]
+
+
+def comparable(one: Calibrated, other: Calibrated) -> bool:
     """Whether a fit can be tried on another GPU's runs: the same operator alone, engine and line of generations."""
     if other.fit.kind != one.fit.kind or other.gpu == one.gpu:
         return False

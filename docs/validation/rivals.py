@@ -20,8 +20,8 @@ import numpy as np
 from packaged_fits import points_of
 from rivals_forms import BOOK, CONSTANTS, TOPICS, Form, Time, Topic, Values
 
-from costmodel.inputs.efficiency import OperatorFit, same_line
-from costmodel.measured.calibrate import Calibrated, calibrate, rounded
+from costmodel.inputs.efficiency import OperatorFit
+from costmodel.measured.calibrate import calibrate, carried_error, comparable, rounded
 from costmodel.measured.compare import FitsFor
 from costmodel.measured.errors import summary
 from costmodel.measured.fit import Found, fit
@@ -206,17 +206,6 @@ def print_constants(points: Sequence[Points], half: Half) -> None:
         print(f"| {form.name} | {cost:.3f} | {fitted:.2f} | {held_out:.2f} |")
 
 
-def comparable(one: Calibrated, other: Calibrated) -> bool:
-    """Whether a fit can be tried on another GPU's runs: operator, engine and line of generations are the same."""
-    same = (
-        one.fit.kind == other.fit.kind
-        and one.stack.partition("-")[0] == other.stack.partition("-")[0]
-        and ("eager" in one.stack) == ("eager" in other.stack)
-    )
-    alone = not any(part.beside for part in (*one.points, *other.points))
-    return same and alone and one.gpu != other.gpu and same_line(one.points[0].gpu, other.points[0].gpu)
-
-
 def print_carried(points: Sequence[Points]) -> None:
     """Print what each fit costs on every other GPU of its line, against its own held-out error."""
     found = calibrate(points)
@@ -225,11 +214,7 @@ def print_carried(points: Sequence[Points]) -> None:
     worst: dict[tuple[str, str, str], float] = {}
     for one in found:
         for other in (other for other in found if comparable(one, other)):
-            fits = {**other.others, one.fit.kind: one.fit}
-            own = one.fit.form, one.fit.parameters
-            times = [time_of(part.work, part, part.dtype, *own, fits) for part in other.points]
-            errors = np.concatenate([t / p.seconds - 1 for t, p in zip(times, other.points)])
-            carried, home = summary(errors)["mape"], one.fit.held_out_mape
+            carried, home = carried_error(one, other), one.fit.held_out_mape
             key = one.fit.kind, one.gpu, one.stack
             worst[key] = max(worst.get(key, 0.0), carried / home)
             print(
