@@ -56,19 +56,27 @@ def ttft_stages(record: Record, first_token: str) -> dict[str, float]:
     return {"link_s": 0.0, "handover_s": 0.0} | stages
 
 
+def around_p95(count: int) -> tuple[int, int, int]:
+    """Return the ranks, from 0, of P94, P95 and P96 of a sample, the outer two moved to hold at least 5."""
+    low, at, high = (max(0, math.ceil(share * count) - 1) for share in (0.94, 0.95, 0.96))
+    while high - low + 1 < min(5, count):
+        low, high = max(0, low - 1), min(count - 1, high + 1)
+    return low, at, high
+
+
+def scaled(ttft_s: float, means: dict[str, float]) -> Stages:
+    """Return mean stages scaled to add up to a TTFT."""
+    total = sum(means.values())
+    scale = ttft_s / total if total else 1.0
+    return Stages(ttft_s, {key: v * scale for key, v in means.items()}, scale)
+
+
 def p95_stages(records: Sequence[Record], first_token: str) -> Stages:
     """Return P95 TTFT with the mean stages of the requests at P94 to P96 (at least the 5 nearest), scaled."""
     ordered = sorted(records, key=lambda r: r.ttft)
-    count = len(ordered)
-    at = max(0, math.ceil(0.95 * count) - 1)
-    low, high = max(0, math.ceil(0.94 * count) - 1), max(0, math.ceil(0.96 * count) - 1)
-    while high - low + 1 < min(5, count):
-        low, high = max(0, low - 1), min(count - 1, high + 1)
+    low, at, high = around_p95(len(ordered))
     near = [ttft_stages(r, first_token) for r in ordered[low : high + 1]]
-    means = {key: mean([stages[key] for stages in near]) for key in near[0]}
-    total, value = sum(means.values()), ordered[at].ttft
-    scale = value / total if total else 1.0
-    return Stages(value, {key: v * scale for key, v in means.items()}, scale)
+    return scaled(ordered[at].ttft, {key: mean([stages[key] for stages in near]) for key in near[0]})
 
 
 def stage_percentiles(records: Sequence[Record], first_token: str) -> dict[str, float]:
