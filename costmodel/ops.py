@@ -22,6 +22,8 @@ def _symbolic(x: Any) -> bool:
 def _unary(x: Any, scalar: Any, array_name: str, symbol_name: str) -> Any:
     if isinstance(x, Scalar):
         return scalar(x)
+    if hasattr(x, "unary"):  # a number that notes what is done with it: see specialise
+        return x.unary(array_name)
     if _symbolic(x):
         return getattr(sys.modules["sympy"], symbol_name)(x)
     return getattr(sys.modules["numpy"], array_name)(x)
@@ -57,6 +59,9 @@ def log(x: Any) -> Any:
 def _extreme(a: Any, b: Any, scalar: Any, array_name: str, symbol_name: str) -> Any:
     if isinstance(a, Scalar) and isinstance(b, Scalar):
         return scalar(a, b)
+    for x in (a, b):
+        if hasattr(x, "extreme"):
+            return x.extreme(array_name, a, b)
     if _symbolic(a) or _symbolic(b):
         return getattr(sys.modules["sympy"], symbol_name)(a, b)
     return getattr(sys.modules["numpy"], array_name)(a, b)

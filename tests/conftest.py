@@ -22,8 +22,8 @@ from costmodel.serving.handover import Handover
 from costmodel.serving.instance import InstanceKind
 from costmodel.serving.memory import KvPool
 from costmodel.serving.scenario import Scenario
-from costmodel.serving.step import StepTimes
 from costmodel.serving.strategies import Strategy
+from costmodel.serving.table import StepTable
 from costmodel.serving.work import Chunk
 
 settings.register_profile("same every time", deadline=None, derandomize=True)
@@ -61,6 +61,19 @@ class RoundTimes:
 
     decode_smooth = decode
 
+    def run(self, batch: int, context: int, count: int) -> float:
+        return sum(self.decode(batch, context + i * batch) for i in range(count))
+
+    def until(self, batch: int, context: int, count: int, seconds: float) -> tuple[int, float]:
+        steps, passed = 0, 0.0
+        while steps < count and (not steps or passed < seconds):
+            passed += self.decode(batch, context + steps * batch)
+            steps += 1
+        return steps, passed
+
+    def chunk_compute_s(self, tokens: int, prefix: int, last: int) -> float:
+        return 0.0
+
     def token_bytes(self, tokens: int, logits: int) -> float:
         return 0.0
 
@@ -94,9 +107,9 @@ def kind_of(gpu: str, tp: int, model: str = "Qwen3-0.6B") -> InstanceKind:
 
 
 @cache
-def times_of(kind: InstanceKind) -> StepTimes:
+def times_of(kind: InstanceKind) -> StepTable:
     """Step times of a kind, shared by all tests."""
-    return StepTimes(kind)
+    return StepTable(kind)
 
 
 def pool_of(kind: InstanceKind, tokens: float) -> KvPool:
@@ -186,7 +199,7 @@ class Bench:
             Settings(**engine),
         )
 
-    def times(self, deployment: Deployment) -> dict[InstanceKind, StepTimes]:
+    def times(self, deployment: Deployment) -> dict[InstanceKind, StepTable]:
         """Shared step times of a deployment's kinds."""
         return {kind: times_of(kind) for kind in (deployment.prefill, deployment.decode)}
 

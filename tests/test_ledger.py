@@ -79,6 +79,9 @@ def deployments(draw: st.DrawFn, **fixed: Any) -> dict[str, Any]:
         "token_budget": st.sampled_from([16, 64, 300]),
         "max_seqs": st.sampled_from([1, 2, 256]),
         "first_token": st.sampled_from(["decode", "prefill", "recompute"]),
+        "kv_policy": st.sampled_from(["grow", "reserve"]),
+        "lag": st.booleans(),
+        "routing": st.sampled_from(["shortest", "round-robin"]),
     }
     return {key: fixed.get(key) or draw(values) for key, values in shape.items()}
 
@@ -96,11 +99,12 @@ class Watched(Reference):
     def _checked(self, inst: Instance) -> Any:
         inner = inst.hold
 
-        def hold(tokens: int) -> None:
-            inner(tokens)
+        def hold(size: int) -> int:
+            entered: int = inner(size)
             assert inst.used_bytes <= inst.pool.pool_bytes * (1 + 1e-12)
             assert inst.seats <= inst.settings.max_seqs
             assert len(inst.running) <= inst.seats
+            return entered
 
         return hold
 
@@ -109,9 +113,9 @@ class Watched(Reference):
         self.arrived.setdefault(inst, []).append(record)
         return inst
 
-    def _copy(self, record: Record, source: Instance, target: Instance, now: float) -> None:
-        self.copied_to.setdefault(target, []).append(record)
-        super()._copy(record, source, target, now)
+    def _copy(self, sequence: Any, held: int, source: Instance, target: Instance, now: float) -> None:
+        self.copied_to.setdefault(target, []).append(sequence.record)
+        super()._copy(sequence, held, source, target, now)
 
 
 def watched(bench: Any, strategy: Strategy, deployment: Any, rows: list[Request]) -> tuple[Watched, Any]:

@@ -71,7 +71,7 @@ def test_memory_and_seats_admit_the_head_of_the_queue_only(bench: Any) -> None:
     # Room for 40 tokens. A holds 20 + 3 until it ends at 40 (20 of prefill, two steps of decode); B needs
     # 20 + 2 and is passed over at 20 and 30; C (5 + 1) would fit, and waits behind it. B's step 40-60 has
     # room in budget and memory for C too: 40-65.
-    deployment = bench.round_deployment(ONE, pool_tokens=40)
+    deployment = bench.round_deployment(ONE, pool_tokens=40, kv_policy="reserve")
     a, b, c = bench.run(COLOCATED, deployment, [(0, 20, 3), (5, 20, 2), (6, 5, 1)])
     assert bench.ticks(a.end, b.p0, b.first, c.p0, c.end) == (40, 40, 65, 40, 65)
     assert bench.ledger(b) == {"queue": 15, "admission": 20, "stretch": 5}
@@ -174,7 +174,7 @@ def test_copies_wait_for_the_port_they_share(bench: Any) -> None:
 def test_memory_is_reserved_before_the_copy(bench: Any) -> None:
     # The decode pool holds 40 tokens: A's 20 + 3 leave no room for B's 10 + 8 until A ends at 52.
     # Copy 52-57, control to 59, seven steps to 129.
-    deployment = bench.round_deployment(token_budget=25, decode_tokens=40)
+    deployment = bench.round_deployment(token_budget=25, decode_tokens=40, kv_policy="reserve")
     a, b = bench.run(DISAGGREGATED, deployment, [(0, 20, 3), (5, 10, 8)])
     assert bench.ticks(a.end, b.p1, b.reserved, b.copied, b.d0, b.end) == (52, 30, 52, 59, 59, 129)
     assert bench.ledger(b) == {"queue": 15, "admission": 22, "handover": 7}
@@ -197,9 +197,9 @@ def test_kv_goes_to_the_decode_instance_that_holds_least(bench: Any) -> None:
     seen = []
     inner = reference._copy
 
-    def note(record: Any, source: Any, target: Any, now: float) -> None:
-        seen.append(reference.router.pools[DISAGGREGATED.routes[0].decode].index(target))
-        inner(record, source, target, now)
+    def note(sequence: Any, held: int, source: Any, target: Any, now: float) -> None:
+        seen.append(reference.pools[DISAGGREGATED.routes[0].decode].index(target))
+        inner(sequence, held, source, target, now)
 
     reference._copy = note  # type: ignore[method-assign]
     reference.run([Request(0.0, tokens, 0, 9) for tokens in (20, 10, 5)])
@@ -239,7 +239,7 @@ def test_layers_copied_during_prefill_are_hidden(bench: Any) -> None:
     assert bench.ticks(a.copied, a.end) == (27, 37) and bench.ledger(a) == {"handover": 7}
     # Without a place by then, nothing is hidden. Both prefill in one step 0-30. A copies 25-35, control to
     # 37, decodes to 67; only then B finds room for its 12 tokens: copy 67-72, control to 74.
-    deployment = bench.round_deployment(path=path, decode_tokens=31)
+    deployment = bench.round_deployment(path=path, decode_tokens=31, kv_policy="reserve")
     a, b = bench.run(DISAGGREGATED, deployment, [(0, 20, 4), (0, 10, 2)])
     assert bench.ticks(a.copied, a.end, b.reserved, b.copied) == (37, 67, 67, 74)
     assert bench.ledger(b) == {"stretch": 20, "admission": 37, "handover": 7}

@@ -162,7 +162,7 @@ def test_the_faster_decode_instance_is_taken(bench: Any) -> None:
 
 def test_no_deflection_without_memory_for_the_whole_sequence(bench: Any) -> None:
     for tokens, route in ((92, "local"), (91, "remote")):  # 40 + 30 and 20 + 2
-        deployment = bench.round_deployment(decode_tokens=tokens)
+        deployment = bench.round_deployment(decode_tokens=tokens, kv_policy="reserve")
         assert bench.run(kairos(alpha=2), deployment, [RUNNING, (45, 20, 2)], tpot=30)[1].route == route
 
 

@@ -16,7 +16,7 @@ from .timeline import ACCOUNTS, Record
 
 Array = NDArray[np.float64]
 
-_TIMES = ("first", "end", "ideal_prefill", "ideal_decode", "seating", "held_byte_s")
+_TIMES = ("first", "end", "ideal_prefill", "ideal_decode", "seating", "redone", "held_byte_s")
 _FIELDS = (*_TIMES, *ACCOUNTS)
 _LENGTHS = ("arrival_s", "uncached_tokens", "cached_tokens", "output_tokens")
 
@@ -89,7 +89,7 @@ def _stages(fields: dict[str, Array], remote: NDArray[np.bool_], first_token: st
         "load_s": fields["load"],
         "prefill_s": fields["ideal_prefill"],
         "stretch_s": fields["stretch"],
-        "recompute_s": fields["recompute"],
+        "recompute_s": fields["redone"],
         "admission_s": fields["admission"] + fields["seating"] * before_first,
     }
 

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from ..inputs.workload import Request
-from ..serving.step import StepTimes
+
+
+class Alone(Protocol):
+    """Times of a request that has an instance to itself, in seconds."""
+
+    def prefill(self, tokens: int, prefix: int = 0) -> float:
+        """One prompt alone, in one step."""
+
+    def decode(self, batch: int, context: float) -> float:
+        """One decode step."""
+
+    def run(self, batch: int, context: int, count: int) -> float:
+        """``count`` decode steps, the first of them over ``context`` tokens in all."""
 
 
 class Ideal:
     """Prefill and decode times of a request alone. The fastest kind is the one whose sum is least."""
 
-    def __init__(self, kinds: Sequence[StepTimes]) -> None:
+    def __init__(self, kinds: Sequence[Alone]) -> None:
         self.kinds = list(kinds)
-        self._sums: list[list[float]] = [[0.0] for _ in self.kinds]
-
-    def _decode(self, index: int, context: int) -> float:
-        """Sum of decode steps of a batch of one over contexts 1..context."""
-        sums, times = self._sums[index], self.kinds[index]
-        while len(sums) <= context:
-            sums.append(sums[-1] + times.decode(1, len(sums)))
-        return sums[context]
 
     def smooth(self, request: Request) -> tuple[float, float]:
         """``of`` with every decode step at the mean context: the same where steps are affine in the context."""
@@ -34,10 +39,10 @@ class Ideal:
 
     def of(self, request: Request) -> tuple[float, float]:
         """Return (prefill, decode) seconds of a request alone on the fastest kind."""
+        _, uncached, cached, outputs = request[:4]
+        first, gaps = uncached + cached + 1, outputs - 1
         best = (float("inf"), 0.0)
-        for index, times in enumerate(self.kinds):
-            prefill = times.prefill(request.uncached_tokens, request.cached_tokens)
-            last = request.isl + request.output_tokens - 1
-            decode = self._decode(index, last) - self._decode(index, request.isl)
-            best = min(best, (prefill, decode), key=sum)
+        for times in self.kinds:
+            decode = times.run(1, first, gaps) if gaps else 0.0
+            best = min(best, (times.prefill(uncached, cached), decode), key=sum)
         return best

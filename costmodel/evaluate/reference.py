@@ -1,7 +1,7 @@
 """The reference evaluator: token by token, exact and slow.
 
 It interprets a :class:`~costmodel.serving.strategies.Strategy` over a deployment, request by request and step by
-step. Later evaluators must agree with it; they share nothing with it but step times.
+step. Replay must agree with it; they share step times, the router and prefix caches, and nothing else.
 
 Order of events: everything that happens at one instant (steps that end, copies that end, arrivals) happens
 before the steps that begin at it.
@@ -10,18 +10,21 @@ before the steps that begin at it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from ..errors import NoAnswerError
 from ..inputs.workload import Request, Slo
 from ..serving.chunk_cap import Cap
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
-from ..serving.step import StepTimes
-from ..serving.strategies import Role, RuleKind, Schedule, Strategy
+from ..serving.memory import KvPool
+from ..serving.strategies import Role, Strategy
+from ..serving.table import StepTable
+from .feed import Feed
 from .ideal import Ideal
-from .instances import Instance, Prompt, Sequence_
+from .instances import Instance, Prompt, Sequence_, decode_of
+from .prefix import PrefixCache
 from .routing import Router
 from .timeline import PoolUse, Record, Run
 
@@ -31,16 +34,17 @@ _STEP_END, _WIRE_END, _COPIED, _ARRIVAL = 0, 1, 2, 3
 class Copy(NamedTuple):
     """A copy that waits or is under way: its ends, its time on the wire, and the part hidden by prefill."""
 
-    record: Record
+    sequence: Sequence_
+    source_held: int
     source: Instance
     target: Instance
     wire: float
     hidden: float
 
 
-def step_times(deployment: Deployment) -> dict[InstanceKind, StepTimes]:
+def step_times(deployment: Deployment) -> dict[InstanceKind, StepTable]:
     """Return the step times of each instance kind of a deployment, to be shared by evaluations."""
-    return {kind: StepTimes(kind) for kind in {deployment.prefill, deployment.decode}}
+    return {kind: StepTable(kind) for kind in {deployment.prefill, deployment.decode}}
 
 
 class Reference:
@@ -51,61 +55,57 @@ class Reference:
         strategy: Strategy,
         deployment: Deployment,
         slo: Slo,
-        times: dict[InstanceKind, StepTimes] | None = None,
+        times: Mapping[InstanceKind, Any] | None = None,
         ideal: Ideal | None = None,
     ) -> None:
         self.strategy = strategy
         self.deployment = deployment
+        self.settings = deployment.settings
         self.first_token = deployment.settings.first_token
         self.times = times or step_times(deployment)
         self.ideal = ideal or Ideal(list(self.times.values()))
-        cap = _cap(strategy, slo)
-        self.pools: dict[Role, list[Instance]] = {
-            spec.role: [
-                Instance(kind, self.times[kind], pool, spec.schedule, deployment.settings, cap)
-                for kind, pool in deployment.pool(spec.role)
-            ]
-            for spec in strategy.pools
-        }
+        cap, number = mixed_cap(strategy, slo), 0
+        self.pools: dict[Role, list[Instance]] = {}
+        for spec in strategy.pools:
+            pool = self.pools[spec.role] = []
+            for kind, memory in deployment.pool(spec.role):
+                times_ = self.times[kind]
+                pool.append(Instance(number, kind, times_, memory, spec.schedule, self.settings, cap))
+                number += 1
         self.router = Router(strategy, self.pools, deployment, slo)
         self.events: list[tuple[float, int, int, object]] = []
         self.order = 0
         self.copies: list[Copy] = []
+        self.records: list[Record] = []
+        self.limits = limits(strategy, deployment)
+        self.feed = Feed(())
         self.give_up: Callable[[Record], bool] | None = None
         self.stopped = False
 
-    def run(self, requests: Sequence[Request]) -> Run:
+    def run(self, requests: Iterable[Request], concurrency: int | None = None) -> Run:
         """Evaluate requests in order of arrival until all have finished, and return their records.
 
-        Raises NoAnswerError for a request whose KV can never fit an instance.
+        ``concurrency``: clients of a closed loop (:class:`~.feed.Feed`). Raises NoAnswerError for a request
+        whose KV can never fit an instance.
         """
-        records = []
-        for request in requests:
-            self._check_fits(request)
-            prefill, decode = self.ideal.of(request)
-            record = Record(request, ideal_prefill=prefill, ideal_decode=decode)
-            records.append(record)
-            self._push(request.arrival_s, _ARRIVAL, record)
+        self.feed = Feed(requests, concurrency)
+        for _ in range(concurrency or 1):
+            self._next(0.0)
         while self.events and not self.stopped:
             self._instant()
-        span = max((r.end for r in records if r.finished), default=0.0)
-        return Run(self.strategy.name, records, self._uses(span), span)
+        span = max((r.end for r in self.records if r.finished), default=0.0)
+        return Run(self.strategy.name, self.records, self._uses(span), span)
 
-    def _check_fits(self, request: Request) -> None:
-        for instances in self.pools.values():
-            for inst in instances:
-                tokens = (
-                    request.isl
-                    if inst.schedule is Schedule.WHOLE and not self.strategy.pooled
-                    else (request.isl + request.output_tokens)
-                )
-                need = inst.pool.held_bytes(tokens)
-                if need > inst.pool.pool_bytes:
-                    raise NoAnswerError(
-                        f"a request of {request.isl} prompt and {request.output_tokens} output tokens needs "
-                        f"{need:.0f} bytes of KV a GPU, {need - inst.pool.pool_bytes:.0f} more than the whole "
-                        f"pool of {inst.kind.label()}"
-                    )
+    def _next(self, now: float) -> None:
+        """Let the next request arrive."""
+        request = self.feed.next(now)
+        if request is None:
+            return
+        check_fits(request, self.limits)
+        prefill, decode = self.ideal.of(request)
+        record = Record(request, len(self.records), ideal_prefill=prefill, ideal_decode=decode)
+        self.records.append(record)
+        self._push(request.arrival_s, _ARRIVAL, record)
 
     def _push(self, time: float, what: int, payload: object) -> None:
         heapq.heappush(self.events, (time, what, self.order, payload))
@@ -133,11 +133,20 @@ class Reference:
                 self._begin_step(inst, now)
 
     def _arrive(self, record: Record, now: float) -> Instance:
-        inst, route = self.router.place(record.request)
+        if not self.feed.closed:
+            self._next(now)
+        request = record.request
+        place, route, cached = self.router.place(request)
+        inst = self.pools[route.prefill][place]
         record.route = "remote" if route.copies else "local"
-        inst.waiting.append(Prompt(record, inst, route.copies))
-        inst.pending_tokens += record.request.uncached_tokens
+        record.cached, record.prefill_on = cached, inst.number
+        inst.waiting.append(Prompt(record, inst, route.copies, request.isl - cached, cached, now))
+        inst.pending_tokens += request.isl - cached
+        inst.load += 1
         inst.placed += 1
+        if not route.copies:
+            inst.committed += inst.admitted_bytes(request)
+            record.decode_on = inst.number
         return inst
 
     # --- steps ---------------------------------------------------------------------------------------
@@ -150,36 +159,42 @@ class Reference:
 
     def _seat_copied(self, inst: Instance, now: float) -> None:
         """Admit requests whose copy has ended, at this step boundary."""
-        for record in inst.copied:
+        for sequence in inst.copied:
+            record = sequence.record
             record.d0 = now
             record.seating += now - record.copied
             record.held_byte_s += (now - record.reserved) * inst.held_by(record.request.isl)
-            again = self.first_token == "recompute"
             if self.first_token == "decode":
                 record.first = now
-            if record.request.output_tokens == 1 and not again:
-                self._finish(inst, record, now)
+            if sequence.left == 0 and not sequence.again:
+                self._finish(inst, sequence, now)
                 continue
-            inst.join(Sequence_(record, again))
+            inst.join(sequence)
         inst.copied.clear()
         self._reserve(inst, now)
 
     def _end_step(self, inst: Instance, now: float) -> list[Instance]:
         """Account a step that ends: decodes first, then prompts; return the instances to look at."""
         done, prompts = inst.end(now)
-        for record in done:
-            self._finish(inst, record, now)
+        for sequence in done:
+            self._finish(inst, sequence, now)
         touched = [inst]
         for prompt in prompts:
             touched += self._prefilled(prompt, now)
         self._reserve(inst, now)
         return touched
 
-    def _finish(self, inst: Instance, record: Record, now: float, *, prefill_only: bool = False) -> None:
+    def _finish(self, inst: Instance, sequence: Sequence_, now: float, *, prefill_only: bool = False) -> None:
         """End a request on the instance that holds its KV: that of the prompt alone where only prefill ran."""
+        record = sequence.record
         record.end = now
         record.gathering -= record.ideal_decode
-        inst.release(record.request.isl + (0 if prefill_only else record.request.output_tokens))
+        inst.release(sequence.held)
+        inst.load -= 1
+        if not prefill_only:
+            inst.committed -= inst.admitted_bytes(record.request)
+        if self.feed.closed:
+            self._next(now)
         if self.give_up is not None and self.give_up(record):
             self.stopped = True
 
@@ -188,52 +203,82 @@ class Reference:
     def _prefilled(self, prompt: Prompt, now: float) -> list[Instance]:
         """A prompt is complete: it starts to decode here, or queues for memory on a decode instance."""
         record, inst = prompt.record, prompt.instance
+        if prompt.resumes is not None:
+            return self._resumed(prompt, prompt.resumes, now)
         record.p1 = now
-        record.stretch = now - record.p0 - record.ideal_prefill
-        single = record.request.output_tokens == 1
+        record.stretch = now - record.p0 - record.redone - record.ideal_prefill
+        inst.cache.add(record.request, inst.pool.pool_bytes - inst.committed)
+        sequence = decode_of(record, again=prompt.copies and self.first_token == "recompute")
+        sequence.held, sequence.entered = prompt.held, prompt.entered
         if not prompt.copies:
             record.first = now
-            if single:
-                self._finish(inst, record, now)
+            if sequence.left == 0:
+                self._finish(inst, sequence, now)
             else:
-                inst.join(Sequence_(record, False))
+                inst.join(sequence)
             return [inst]
         if self.first_token == "prefill":
             record.first = now
-            if single:
-                self._finish(inst, record, now, prefill_only=True)
+            if sequence.left == 0:
+                self._finish(inst, sequence, now, prefill_only=True)
                 return [inst]
-        target = self.router.decode_instance()
-        target.inbound.append((record, inst))
+        target = self.pools[Role.DECODE][self.router.decode_instance()]
+        target.inbound.append((sequence, prompt.held, inst))
         target.placed += 1
+        target.load += 1
+        target.committed += target.admitted_bytes(record.request)
+        record.decode_on = target.number
         self._reserve(target, now)
+        return [inst]
+
+    def _resumed(self, prompt: Prompt, sequence: Sequence_, now: float) -> list[Instance]:
+        """A preempted decode is computed again, and produced its next token on the way."""
+        inst = prompt.instance
+        if sequence.again:
+            sequence.again, sequence.record.first = False, now
+            assert sequence.since is not None
+            sequence.record.redone += now - sequence.since
+        else:
+            sequence.left -= 1
+        sequence.held, sequence.entered = prompt.held, prompt.entered
+        if sequence.left == 0:
+            assert sequence.since is not None
+            sequence.record.recompute += now - sequence.since
+            self._finish(inst, sequence, now)
+        else:
+            sequence.context += 1
+            inst.join(sequence)
         return [inst]
 
     def _reserve(self, target: Instance, now: float) -> None:
         """Reserve memory for the requests that wait to be pulled, first come first served; start copies."""
-        while target.inbound:
-            record, source = target.inbound[0]
-            tokens = record.request.isl + record.request.output_tokens
-            if not target.fits(tokens):
+        while target.inbound and target.may_pull():
+            sequence, source_held, source = target.inbound[0]
+            size = target.admitted_bytes(sequence.record.request)
+            if not target.fits(size):
                 return
             target.inbound.popleft()
-            target.hold(tokens)
-            self._copy(record, source, target, now)
+            sequence.held, sequence.entered = size, target.hold(size)
+            self._copy(sequence, source_held, source, target, now)
 
-    def _copy(self, record: Record, source: Instance, target: Instance, now: float) -> None:
-        path, tokens = self.deployment.path, record.request.uncached_tokens
+    def _copy(
+        self, sequence: Sequence_, source_held: int, source: Instance, target: Instance, now: float
+    ) -> None:
+        record, path = sequence.record, self.deployment.path
+        tokens = copied_tokens(record.request, target.cache)
         wire = path.wire_s(tokens)
         # Layers copied during prefill are hidden only if memory had been reserved by then.
         hidden = wire - path.exposed_s(tokens, record.p1 - record.p0) if now == record.p1 else 0.0
         record.reserved = now
         record.seating += now - record.p1
-        self.copies.append(Copy(record, source, target, wire, hidden))
+        self.copies.append(Copy(sequence, source_held, source, target, wire, hidden))
         self._start_copies(now)
 
     def _start_copies(self, now: float) -> None:
         """Start every copy whose two ends are both free, in order of reservation; others may pass one that waits."""
         for copy in tuple(self.copies):
-            record, source, target, wire, hidden = copy
+            sequence, _, source, target, wire, hidden = copy
+            record = sequence.record
             if source.link_free > now or target.link_free > now:
                 continue
             self.copies.remove(copy)
@@ -246,10 +291,13 @@ class Reference:
             self._push(record.copied, _COPIED, copy)
 
     def _copied(self, copy: Copy, now: float) -> list[Instance]:
-        record, source, target, _, _ = copy
+        sequence, source_held, source, target, _, _ = copy
+        record = sequence.record
         record.held_byte_s += (now - record.p1) * source.held_by(record.request.isl)
-        source.release(record.request.isl)
-        target.copied.append(record)
+        source.release(source_held)
+        source.load -= 1
+        target.cache.add(record.request, target.pool.pool_bytes - target.committed)
+        target.copied.append(sequence)
         return [source, target]
 
     def _uses(self, span: float) -> list[PoolUse]:
@@ -262,28 +310,63 @@ class Reference:
         return uses
 
 
-def _cap(strategy: Strategy, slo: Slo) -> Cap | None:
+def copied_tokens(request: Request, cache: PrefixCache) -> int:
+    """Prompt tokens whose KV a decode instance lacks; a cached prefix of unknown blocks lies on both sides."""
+    return request.isl - cache.hit(request) if request.blocks else request.uncached_tokens
+
+
+def mixed_cap(strategy: Strategy, slo: Slo) -> Cap | None:
     """Return the limit that a Kairos rule puts on mixed steps; none without a TPOT SLO."""
     rule = strategy.rule
-    if rule is None or rule.kind is RuleKind.THRESHOLD:
+    if rule is None or not rule.kairos:
         return None
     return Cap(rule.beta * slo.tpot_s if slo.tpot_s is not None else None, rule.candidates)
+
+
+class Limit(NamedTuple):
+    """A KV pool that every request must fit when it is empty: with its output, or its prompt alone."""
+
+    pool: KvPool
+    whole: bool
+
+
+def limits(strategy: Strategy, deployment: Deployment) -> list[Limit]:
+    """Return the pools that the requests of a strategy pass through, each once."""
+    found = {}
+    for spec in strategy.pools:
+        whole = strategy.pooled or spec.role is Role.DECODE
+        for _, pool in deployment.pool(spec.role):
+            found[id(pool), whole] = Limit(pool, whole)
+    return list(found.values())
+
+
+def check_fits(request: Request, known: Iterable[Limit]) -> None:
+    """Check that a request's KV fits an empty instance of each pool. Raises NoAnswerError."""
+    for pool, whole in known:
+        need = pool.held_bytes(request.isl + (request.output_tokens if whole else 0))
+        if need > pool.pool_bytes:
+            raise NoAnswerError(
+                f"a request of {request.isl} prompt and {request.output_tokens} output tokens needs "
+                f"{need:.0f} bytes of KV a GPU, {need - pool.pool_bytes:.0f} more than the whole "
+                f"pool of {pool.kind.label()}"
+            )
 
 
 def evaluate(
     strategy: Strategy,
     deployment: Deployment,
-    requests: Sequence[Request],
+    requests: Iterable[Request],
     slo: Slo,
-    times: dict[InstanceKind, StepTimes] | None = None,
+    times: Mapping[InstanceKind, Any] | None = None,
     ideal: Ideal | None = None,
     give_up: Callable[[Record], bool] | None = None,
+    concurrency: int | None = None,
 ) -> Run:
     """Evaluate requests (in order of arrival) under a strategy, token by token.
 
     ``times`` and ``ideal`` may be shared between evaluations of one comparison. ``give_up`` is asked at each
-    finished request whether to stop there.
+    finished request whether to stop there. ``concurrency``: clients of a closed loop.
     """
     reference = Reference(strategy, deployment, slo, times, ideal)
     reference.give_up = give_up
-    return reference.run(requests)
+    return reference.run(requests, concurrency)

@@ -46,7 +46,7 @@ def ttft_stages(record: Record, first_token: str) -> dict[str, float]:
         "load_s": record.load,
         "prefill_s": record.ideal_prefill,
         "stretch_s": record.stretch,
-        "recompute_s": record.recompute,
+        "recompute_s": record.redone,
         "admission_s": record.admission,
     }
     if record.route == "remote" and first_token != "prefill":
@@ -145,7 +145,9 @@ def gpu_seconds(run: Run) -> dict[str, float]:
     prompts = sum((use.prefill_s + use.mixed_s - use.mixed_decode_s) * gpus for use, gpus in per_gpu)
     gpus = max(gpus for _, gpus in per_gpu)
     alone = sum(r.ideal_prefill for r in run.finished) * gpus
-    parts = {"prefill_s": alone, "decode_s": decode, "mixed_s": prompts - alone, "recompute_s": 0.0}
+    redone = sum(use.recompute_s * gpus for use, gpus in per_gpu)
+    parts = {"prefill_s": alone, "decode_s": decode}
+    parts |= {"mixed_s": prompts - redone - alone, "recompute_s": redone}
     for use, width in per_gpu:
         parts[f"idle_{use.role}_s"] = (use.span_s * use.instances - use.busy_s) * width
     return {key: value / count for key, value in parts.items()}

@@ -17,12 +17,18 @@ class Record:
     ``p0``/``p1``: start of the step with its first, end of the step with its last prompt token. ``first``:
     when the client sees token 1. ``d0``: start of its first decode step elsewhere. ``admission`` is the
     wait before prefill, ``seating`` that on the decode side; the ledger adds them. ``inflicted``: stalls
-    that its prompt caused in others.
+    that its prompt caused in others. ``index``: place in order of arrival. ``cached``: prompt tokens found in
+    the cache where it was computed. ``redone``: the part of ``recompute`` before token 1. ``prefill_on``/``decode_on``: instances, counted over all pools.
     """
 
     request: Request
+    index: int = 0
     route: str = ""
-    p0: float = 0.0
+    cached: int = 0
+    preempted: int = 0
+    prefill_on: int = -1
+    decode_on: int = -1
+    p0: float = -1.0
     p1: float = 0.0
     reserved: float = 0.0
     copied: float = 0.0
@@ -41,6 +47,7 @@ class Record:
     stalls: float = 0.0
     gathering: float = 0.0
     recompute: float = 0.0
+    redone: float = 0.0
     inflicted: float = 0.0
     held_byte_s: float = 0.0
 
@@ -92,6 +99,7 @@ class PoolUse:
     decode_s: float = 0.0
     mixed_s: float = 0.0
     mixed_decode_s: float = 0.0
+    recompute_s: float = 0.0
     compute_bound_s: float = 0.0
     memory_bound_s: float = 0.0
     span_s: float = 0.0

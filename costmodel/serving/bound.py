@@ -133,12 +133,12 @@ def _cache_bytes(
     if isinstance(mixer, Recurrent):
         state = state_bytes_per_gpu(mixer, state_dtype_bytes(kind.model), 1)
         return state * (2 * batch + sum(1 + (chunk.prefix > 0) for chunk in chunks))
-    prefixes = [float(chunk.prefix) for chunk in chunks]
+    prefixes: list[float] = [chunk.prefix for chunk in chunks]
     if isinstance(mixer, Attention) and mixer.window is not None:
         most = (mixer.window + 1) / 2 if mixer.chunked else mixer.window
         context = min(context, batch * most)
         prefixes = [
-            float(chunk.prefix % mixer.window) if mixer.chunked else min(prefix, mixer.window - 1.0)
+            chunk.prefix % mixer.window if mixer.chunked else min(prefix, mixer.window - 1.0)
             for chunk, prefix in zip(chunks, prefixes)
         ]
     elif isinstance(mixer, LatentAttention) and mixer.top_k is not None:

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from .step import StepTimes
 from .work import Chunk
+
+
+class Steps(Protocol):
+    """Times of single steps, in seconds; :class:`~.step.StepTimes` and :class:`~.table.StepTable` have them."""
+
+    def decode(self, batch: int, context: float) -> float:
+        """A step of ``batch`` decodes over ``context`` cached tokens in all."""
+
+    def prefill(self, tokens: int, prefix: int = 0) -> float:
+        """One prompt alone, in one step."""
+
+    def step(self, chunks: Sequence[Chunk], last: int, batch: int, context: float) -> float:
+        """Chunks, ``last`` of which end their prompt, and decodes."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +31,7 @@ class Cap:
 
 
 def largest_chunk(
-    times: StepTimes, cap: Cap, left: int, prefix: int, batch: int, context: int, budget: int
+    times: Steps, cap: Cap, left: int, prefix: int, batch: int, context: int, budget: int
 ) -> int | None:
     """Return the largest candidate chunk (the last one shortened) that keeps the step within the cap.
 

@@ -14,6 +14,8 @@ from .strategies import Role
 MOST_INSTANCES = 4096
 MOST_SPLITS = 15
 FIRST_TOKEN = ("decode", "prefill", "recompute")
+KV_POLICIES = ("grow", "reserve")
+ROUTINGS = ("shortest", "round-robin", "prefix")
 
 
 @dataclass(frozen=True)
@@ -54,22 +56,42 @@ class Settings:
     """What an engine is told: budgets, limits, and which side emits the first token.
 
     ``token_budget``: all tokens of a mixed step; whole prompts share a prefill step up to it. ``max_seqs``:
-    sequences of an instance, running or reserved.
+    sequences of an instance, running or reserved. ``kv_policy``: "grow" admits a prompt by its own KV and
+    preempts the last to come, by recomputing it, where decodes outgrow the pool (vLLM, SGLang); "reserve" admits
+    it with its whole output and preempts nobody (TensorRT-LLM's guaranteed_no_evict). ``lag``: a step is
+    planned while the one before it runs, so that an arrival misses one step of a busy engine. ``routing``: to
+    the instance with the fewest prompt tokens to compute ("shortest"), the same counting what its prefix cache
+    saves ("prefix"), or in turns ("round-robin").
     """
 
     token_budget: int = 2048
     max_seqs: int = 256
     first_token: str = "decode"
+    kv_policy: str = "grow"
+    lag: bool = False
+    routing: str = "shortest"
 
     def __post_init__(self) -> None:
         if self.token_budget < 1:
             raise InputError(f"--token-budget must be at least 1, not {self.token_budget}")
         if self.max_seqs < 1:
             raise InputError(f"--max-seqs must be at least 1, not {self.max_seqs}")
-        if self.first_token not in FIRST_TOKEN:
-            raise InputError(
-                f"--first-token must be one of {', '.join(FIRST_TOKEN)}, not {self.first_token!r}"
-            )
+        for option, value, known in (
+            ("--first-token", self.first_token, FIRST_TOKEN),
+            ("--kv-policy", self.kv_policy, KV_POLICIES),
+            ("--routing", self.routing, ROUTINGS),
+        ):
+            if value not in known:
+                raise InputError(f"{option} must be one of {', '.join(known)}, not {value!r}")
+
+    @property
+    def grows(self) -> bool:
+        """True where KV is taken token by token, so that decodes can outgrow the pool."""
+        return self.kv_policy == "grow"
+
+    def admitted_tokens(self, isl: int, output_tokens: int) -> int:
+        """Tokens whose KV must find room before a request is admitted to where it decodes."""
+        return isl if self.grows else isl + output_tokens
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,7 @@ def _indexer(mixer: LatentAttention, count: int, pairs: float, cached: float) ->
     """Scores of every cached key by every indexer head; whole on each GPU."""
     assert mixer.indexer is not None
     flop = work.attention_flop(mixer.indexer.heads, mixer.indexer.dim, 0, pairs)
-    moved = float(cached * kv.kv_bytes_indexer(mixer.indexer.dim))
+    moved = cached * kv.kv_bytes_indexer(mixer.indexer.dim)
     return Load("indexer scores", UNMEASURED, count, Work(flop, moved, {}))
 
 

@@ -10,6 +10,7 @@ from ..formulas import operators as streams
 from ..formulas import roofline
 from ..operators.catalogue import COLLECTIVES, FORMS, KINDS, STREAMS
 from ..operators.evaluate import Fitted, arguments
+from ..ops import maximum
 from .instance import InstanceKind, fit_of
 from .work import Load
 
@@ -56,11 +57,11 @@ def _of_hardware(kind: InstanceKind, operator: str, name: str) -> float:
     return float(kind.tp) if name == "tp" else kind.gpu.get(_OF_GPU[name])
 
 
-def load_time(kind: InstanceKind, load: Load) -> float:
+def load_time(kind: InstanceKind, load: Load) -> Any:
     """Return the time of one run of an operator, in seconds: at least that of each whose work it does, too."""
     found = _time_as(kind, load, load.kind)
     for other in _at_least(kind, load.kind):
-        found = max(found, _time_as(kind, load, other))
+        found = maximum(found, _time_as(kind, load, other))
     return found
 
 
@@ -69,7 +70,7 @@ def _at_least(kind: InstanceKind, operator: str) -> tuple[str, ...]:
     return FORMS[fit_of(kind, operator).form].at_least
 
 
-def _time_as(kind: InstanceKind, load: Load, operator: str) -> float:
+def _time_as(kind: InstanceKind, load: Load, operator: str) -> Any:
     formula, prepared, from_load = _prepared(kind, operator)
     given, work = prepared.copy(), load.work
     for place, name in from_load:
@@ -79,17 +80,17 @@ def _time_as(kind: InstanceKind, load: Load, operator: str) -> float:
             given[place] = work.bytes_moved
         else:
             given[place] = work.shape[name]
-    return float(formula.function(*given))
+    return formula.function(*given)
 
 
-def hbm_bytes(kind: InstanceKind, load: Load) -> float:
+def hbm_bytes(kind: InstanceKind, load: Load) -> Any:
     """Return the fewest bytes that one run moves through HBM.
 
     What an element-wise operator finds in L2, where the one before it left it, does not.
     """
     if load.kind in STREAMS:
-        return float(streams.uncached_bytes(load.bytes_moved, kind.gpu.l2_bytes))
-    return load.bytes_moved
+        return streams.uncached_bytes(load.work.bytes_moved, kind.gpu.l2_bytes)
+    return load.work.bytes_moved
 
 
 def load_bound(kind: InstanceKind, load: Load) -> float:

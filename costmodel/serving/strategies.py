@@ -17,7 +17,6 @@ class Schedule(Enum):
 
     WHOLE = "whole prompts, before decodes"  # prefill first: a step holds prompts or decodes, never both
     CHUNKED = "chunks beside decodes"  # stall-free: decodes first, prompts fill the token budget
-    DECODE_ONLY = "decodes only"
 
 
 class Role(Enum):
@@ -55,6 +54,7 @@ class RuleKind(Enum):
     KAIROS_PRINTED = "kairos-printed"
     KAIROS = "kairos"
     THRESHOLD = "threshold"
+    BUSY = "busy"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ class Rule:
 
     ``alpha``: a deflected TTFT may be this multiple of the remote estimate. ``beta``: share of the TBT SLO
     that a mixed step may take. ``candidates``: chunk sizes tried, largest first. ``threshold``: prompts
-    with fewer uncached tokens stay local. Source: arXiv 2607.02043; the printed estimate of the remote
+    with fewer uncached tokens stay local; ``queue`` (``busy``): so does every prompt while that many wait for
+    prefill (Dynamo's conditional disaggregation). Source: arXiv 2607.02043; the printed estimate of the remote
     TTFT leaves the copy out, ``kairos`` adds it.
     """
 
@@ -72,6 +73,7 @@ class Rule:
     beta: float = 1.0
     candidates: tuple[int, ...] = (2048, 1024, 512, 256, 128)
     threshold: int = 0
+    queue: int = 0
 
     def __post_init__(self) -> None:
         if self.alpha < 1:
@@ -82,11 +84,22 @@ class Rule:
             raise InputError("candidate chunks must be positive")
         if self.threshold < 0:
             raise InputError(f"a threshold cannot be negative: {self.threshold}")
+        if self.kind is RuleKind.BUSY and self.queue < 1:
+            raise InputError(f"busy:N:Q needs Q of at least 1 waiting prompt, not {self.queue}")
+
+    @property
+    def kairos(self) -> bool:
+        """True where the router estimates both ways and caps mixed steps."""
+        return self.kind in (RuleKind.KAIROS, RuleKind.KAIROS_PRINTED)
 
     @property
     def label(self) -> str:
         """Name for reports."""
-        return f"threshold {self.threshold}" if self.kind is RuleKind.THRESHOLD else self.kind.value
+        if self.kind is RuleKind.THRESHOLD:
+            return f"threshold {self.threshold}"
+        if self.kind is RuleKind.BUSY:
+            return f"threshold {self.threshold} or {self.queue} waiting"
+        return self.kind.value
 
 
 @dataclass(frozen=True)
@@ -112,7 +125,7 @@ COLOCATED = Strategy("colocated", (PoolSpec(Role.SHARED, Schedule.WHOLE),), (_LO
 CHUNKED = Strategy("chunked", (PoolSpec(Role.SHARED, Schedule.CHUNKED),), (_LOCAL,))
 DISAGGREGATED = Strategy(
     "disaggregated",
-    (PoolSpec(Role.PREFILL, Schedule.WHOLE), PoolSpec(Role.DECODE, Schedule.DECODE_ONLY)),
+    (PoolSpec(Role.PREFILL, Schedule.WHOLE), PoolSpec(Role.DECODE, Schedule.WHOLE)),
     (_REMOTE,),
 )
 
@@ -132,15 +145,21 @@ STRATEGIES = (COLOCATED, CHUNKED, DISAGGREGATED, DEFLECTED)
 
 
 def parse_rule(text: str) -> Rule:
-    """Return the rule named ``kairos``, ``kairos-printed`` or ``threshold:N``. Raises InputError."""
-    name, _, number = text.partition(":")
-    if name == RuleKind.THRESHOLD.value:
-        if not re.fullmatch("[0-9]{1,9}", number):
+    """Return the rule named ``kairos``, ``kairos-printed``, ``threshold:N`` or ``busy:N:Q``. Raises InputError."""
+    name, *numbers = text.split(":")
+    wanted = {RuleKind.THRESHOLD.value: ("N",), RuleKind.BUSY.value: ("N", "Q")}
+    if name in wanted:
+        form = ":".join((name, *wanted[name]))
+        if len(numbers) != len(wanted[name]) or not all(re.fullmatch("[0-9]{1,9}", n) for n in numbers):
             raise InputError(
-                f"write a threshold as threshold:N with whole tokens, below 10**9, not {shorten(text)!r}"
+                f"write a {name} as {form} with whole tokens, below 10**9, not {shorten(text)!r}"
+                if name == RuleKind.THRESHOLD.value
+                else f"write {form}: uncached tokens and waiting prompts, below 10**9, not {shorten(text)!r}"
             )
-        return Rule(RuleKind.THRESHOLD, threshold=int(number))
+        return Rule(
+            RuleKind(name), threshold=int(numbers[0]), queue=int(numbers[-1]) if len(numbers) > 1 else 0
+        )
     known = {kind.value: kind for kind in RuleKind}
-    if name not in known or number:
-        raise InputError(unknown("rule", text, ("kairos", "kairos-printed", "threshold:N")))
+    if name not in known or numbers:
+        raise InputError(unknown("rule", text, ("kairos", "kairos-printed", "threshold:N", "busy:N:Q")))
     return Rule(known[name])

@@ -1,0 +1,42 @@
+"""Prefix caches: which leading blocks of a prompt an instance still holds from earlier prompts."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from ..inputs.workload import Request
+
+
+class PrefixCache:
+    """Blocks of finished prompts on one instance, the least recently used forgotten first.
+
+    Blocks are known by their hashes, which stand for all tokens up to their end. They may fill what requests
+    that are placed there leave of the KV pool: ``room`` bytes, passed at every use.
+    """
+
+    def __init__(self, bytes_per_token: float) -> None:
+        self.bytes_per_token = bytes_per_token
+        self._blocks: OrderedDict[int, int] = OrderedDict()
+        self._tokens = 0
+
+    def hit(self, request: Request) -> int:
+        """Cached tokens of a prompt: its leading blocks that are here, at most all tokens but the last."""
+        found = 0
+        for block in request.blocks:
+            if block not in self._blocks:
+                break
+            found += request.block_tokens
+        return min(found, request.isl - 1)
+
+    def add(self, request: Request, room: float) -> None:
+        """Note a computed prompt's blocks as used just now; forget what the room does not hold."""
+        blocks = self._blocks
+        for block in request.blocks:
+            if block in blocks:
+                blocks.move_to_end(block)
+            else:
+                blocks[block] = request.block_tokens
+                self._tokens += request.block_tokens
+        most = max(0.0, room) / self.bytes_per_token
+        while self._tokens > most:
+            self._tokens -= blocks.popitem(last=False)[1]

@@ -1,0 +1,228 @@
+"""Step times for evaluators: compiled for one instance kind, and many decode steps at once.
+
+While a batch is constant its context grows by one token a sequence and step. :class:`StepTable` has the time of
+such steps as straight lines in the context, so that a run of them is a sum in closed form, and the steps that end
+by a moment follow from a square root.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..inputs.model import Attention, LatentAttention
+from ..operators.catalogue import COLLECTIVES
+from ..specialise import Specialised
+from .bound import step_bound
+from .instance import InstanceKind
+from .mixing import chunk_loads, decode_loads, mixes, mixing_loads
+from .operators import hbm_bytes, load_time
+from .step import Factors
+from .work import Chunk, Load, head_loads, token_loads
+
+#: Lines are laid through mean contexts of these, and through what a layer's window or a kernel's block ends at.
+_LONGEST = 2**24
+_BLOCK = 128
+#: A line goes on while it meets the next point within this relative distance.
+_STRAIGHT = 1e-10
+#: Chunks of one step for which there is compiled code.
+_MOST_CHUNKS = 6
+
+
+class Line(NamedTuple):
+    """Decode attention of one batch from a mean context on: seconds at it, seconds a token more in all."""
+
+    length: float
+    seconds: float
+    slope: float
+
+
+class Steps(NamedTuple):
+    """Some decode steps: how many, and how long they take together."""
+
+    count: int
+    seconds: float
+
+
+class StepTable:
+    """Times, bytes and FLOPs of steps of one instance kind; ``factors`` as in :class:`~.step.StepTimes`."""
+
+    def __init__(self, kind: InstanceKind, factors: Factors | None = None) -> None:
+        self.kind, self.factors = kind, factors or {}
+        self._mixes = mixes(kind)
+        time, moved = self._time, self._moved
+        self._token_time = Specialised(lambda n: time(token_loads(kind, n, 0)))
+        self._head_time = Specialised(lambda n: time(head_loads(kind, n)))
+        self._token_moved = Specialised(lambda n: moved(token_loads(kind, n, 0)))
+        self._head_moved = Specialised(lambda n: moved(head_loads(kind, n)))
+        self.chunk_time = Specialised(lambda n, prefix: time(chunk_loads(kind, Chunk(n, prefix))))
+        self._decoding = Specialised(lambda batch, context: time(decode_loads(kind, batch, context)))
+        self._mixing = [Specialised(self._mixed) for _ in range(_MOST_CHUNKS + 1)]
+        self.chunk_compute_s = Specialised(
+            lambda n, prefix, last: step_bound(kind, (Chunk(n, prefix),), last, 0, 0).compute_s
+        )
+        self._tokens: dict[int, float] = {}
+        self._heads: dict[int, float] = {0: 0.0}
+        self._bytes: dict[tuple[int, int], float] = {}
+        self._prefills: dict[tuple[int, int], float] = {}
+        self._lines: dict[int, tuple[list[float], list[Line]]] = {}
+        self._base: dict[int, float] = {}
+        self._knots = _knots(kind)
+
+    def with_factors(self, factors: Factors) -> StepTable:
+        """Return the same step times with other factors."""
+        return StepTable(self.kind, factors)
+
+    def _time(self, loads: Sequence[Load]) -> Any:
+        factors, kind = self.factors, self.kind
+        return sum(load.runs * load_time(kind, load) * factors.get(load.kind, 1.0) for load in loads)
+
+    def _moved(self, loads: Sequence[Load]) -> Any:
+        return sum(load.runs * hbm_bytes(self.kind, load) for load in loads if load.kind not in COLLECTIVES)
+
+    def _mixed(self, batch: float, context: float, *shape: float) -> Any:
+        chunks = [Chunk(*pair) for pair in zip(shape[::2], shape[1::2])]  # type: ignore[arg-type]
+        return self._time(mixing_loads(self.kind, chunks, batch, context))
+
+    # --- single steps --------------------------------------------------------------------------------
+
+    def token_time(self, tokens: int, logits: int) -> float:
+        """Time of everything but attention for a step of ``tokens`` with ``logits`` sampled rows."""
+        found = self._tokens.get(tokens)
+        if found is None:
+            found = self._tokens[tokens] = self._token_time(tokens)
+        head = self._heads.get(logits)
+        if head is None:
+            head = self._heads[logits] = self._head_time(logits)
+        return found + head
+
+    def token_bytes(self, tokens: int, logits: int) -> float:
+        """HBM bytes of everything but attention for a step of ``tokens`` with ``logits`` sampled rows."""
+        key = (tokens, logits)
+        found = self._bytes.get(key)
+        if found is None:
+            head = self._head_moved(logits) if logits else 0.0
+            found = self._bytes[key] = self._token_moved(tokens) + head
+        return found
+
+    def cached_bytes(self, batch: float, context: float) -> float:
+        """Cached bytes that decodes over ``context`` tokens in all read, on one GPU."""
+        reads, rest = (decode_loads(self.kind, batch, tokens) for tokens in (context, 0.0))
+        return sum(a.runs * (a.bytes_moved - b.bytes_moved) for a, b in zip(reads, rest))
+
+    def prefill(self, tokens: int, prefix: int = 0) -> float:
+        """Time of one prompt alone: ``tokens`` uncached over ``prefix`` cached, in one step."""
+        key = (tokens, prefix)
+        found = self._prefills.get(key)
+        if found is None:
+            found = self._prefills[key] = self.token_time(tokens, 1) + self.chunk_time(tokens, prefix)
+        return found
+
+    def step(self, chunks: Sequence[Chunk], last: int, batch: int, context: float) -> float:
+        """Time of a step of chunks, ``last`` of which end their prompt, and ``batch`` decodes."""
+        time = self.token_time(batch + sum(chunk[0] for chunk in chunks), batch + last)
+        if not batch:
+            return time + sum(self.chunk_time(*chunk) for chunk in chunks)
+        if not chunks:
+            return time + self._attention(batch, context)
+        if not self._mixes:
+            return time + sum(self.chunk_time(*chunk) for chunk in chunks) + self._attention(batch, context)
+        shape = [number for chunk in chunks for number in chunk]
+        if len(chunks) > _MOST_CHUNKS:
+            return time + float(self._mixed(batch, context, *shape))
+        return time + float(self._mixing[len(chunks)](batch, context, *shape))
+
+    def decode(self, batch: int, context: float) -> float:
+        """Time of a step of ``batch`` decodes over ``context`` cached tokens in all."""
+        return self.decode_base(batch) + self._attention(batch, context)
+
+    # --- many decode steps ---------------------------------------------------------------------------
+
+    def decode_base(self, batch: int) -> float:
+        """The part of a decode step that does not depend on its context."""
+        found = self._base.get(batch)
+        if found is None:
+            found = self._base[batch] = self.token_time(batch, batch)
+        return found
+
+    def _attention(self, batch: int, context: float) -> float:
+        starts, lines = self._lines.get(batch) or self._lay(batch)
+        length = context / batch
+        line = lines[bisect_right(starts, length) - 1]
+        return line.seconds + line.slope * (length - line.length)
+
+    def _lay(self, batch: int) -> tuple[list[float], list[Line]]:
+        """Lay lines through the points of one batch; a point on the line of those before needs none."""
+        points = [(knot, self._decoding(batch, batch * knot)) for knot in self._knots]
+        lines: list[Line] = []
+        (start, value), end = points[0], points[1]
+        slope = (end[1] - value) / (end[0] - start)
+        for here, following in zip(points[1:], points[2:]):
+            ahead = value + slope * (following[0] - start)
+            if abs(ahead - following[1]) > _STRAIGHT * following[1]:
+                lines.append(Line(start, value, slope))
+                start, value = here
+                slope = (following[1] - value) / (following[0] - start)
+        lines.append(Line(start, value, slope))
+        found = self._lines[batch] = [line.length for line in lines], lines
+        return found
+
+    def run(self, batch: int, context: float, count: int) -> float:
+        """Time of ``count`` decode steps, the first of them over ``context`` tokens in all."""
+        return self._walk(batch, context, count, math.inf).seconds
+
+    def until(self, batch: int, context: float, count: int, seconds: float) -> Steps:
+        """Return the steps, at most ``count``, up to the first whose end is not before ``seconds``."""
+        return self._walk(batch, context, count, seconds)
+
+    def _walk(self, batch: int, context: float, count: int, seconds: float) -> Steps:
+        base = self._base.get(batch) or self.decode_base(batch)
+        starts, lines = self._lines.get(batch) or self._lay(batch)
+        length = context / batch
+        place = bisect_right(starts, length) - 1
+        done, passed = 0, 0.0
+        while True:
+            line = lines[place]
+            slope = line.slope
+            first = base + line.seconds + slope * (length - line.length)
+            place += 1
+            left = count - done
+            # Steps before the next line begins; the length grows by 1 a step.
+            here = left if place == len(lines) else min(left, max(1, math.ceil(starts[place] - length)))
+            total = here * first + slope * here * (here - 1) / 2
+            if passed + total >= seconds:
+                here = _steps(first, slope, seconds - passed, here)
+                return Steps(done + here, passed + here * first + slope * here * (here - 1) / 2)
+            done, passed, length = done + here, passed + total, length + here
+            if done == count:
+                return Steps(done, passed)
+
+
+def _steps(first: float, slope: float, seconds: float, most: int) -> int:
+    """Fewest steps, 1 to ``most``, of lengths first, first + slope, ... that take ``seconds`` together."""
+    if slope > 0:
+        half = first - slope / 2
+        guess = (math.sqrt(half * half + 2 * slope * max(0.0, seconds)) - half) / slope
+    else:
+        guess = seconds / first
+    found = min(most, max(1, math.ceil(guess)))
+    while found > 1 and (found - 1) * first + slope * (found - 1) * (found - 2) / 2 >= seconds:
+        found -= 1
+    while found < most and found * first + slope * found * (found - 1) / 2 < seconds:
+        found += 1
+    return found
+
+
+def _knots(kind: InstanceKind) -> list[float]:
+    """Mean contexts through which lines are laid: eight an octave, and both sides of where kernels change."""
+    ends = {_BLOCK}
+    for mixer, _ in kind.model.mixers:
+        if isinstance(mixer, Attention) and mixer.window:
+            ends.add(mixer.window)
+        elif isinstance(mixer, LatentAttention) and mixer.top_k:
+            ends.add(mixer.top_k)
+    steps = 8 * int(math.log2(_LONGEST))
+    found = {round(2 ** (i / 8)) for i in range(steps + 1)} | {end + i for end in ends for i in (-1, 0, 1)}
+    return sorted(float(length) for length in found if length >= 1)
