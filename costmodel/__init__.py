@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .inputs.link import load_connector as load_connector
     from .inputs.link import load_link as load_link
     from .inputs.parameters import count_parameters as count_parameters
-    from .inputs.trace import read_trace as read_trace
-    from .inputs.trace import trace_workload as trace_workload
+    from .inputs.traces import read_trace as read_trace
+    from .inputs.traces import trace_workload as trace_workload
     from .inputs.workload import Arrivals as Arrivals
     from .inputs.workload import Lengths as Lengths
     from .inputs.workload import Request as Request
@@ -132,7 +132,7 @@ _MODULES = {
     "serving.scenario": ("Scenario",),
     "serving.step": ("analyse_step",),
     "serving.strategies": ("Rule", "RuleKind"),
-    "inputs.trace": ("read_trace", "trace_workload"),
+    "inputs.traces": ("read_trace", "trace_workload"),
     "serving.work": ("Chunk",),
     "inputs.workload": ("Arrivals", "Lengths", "Request", "Slo", "Workload"),
     "workloads": ("load_workload",),

@@ -14,7 +14,7 @@ from cli_runner import run
 
 from costmodel.errors import InputError
 from costmodel.families import packaged_models, parse_config, read_model
-from costmodel.inputs.trace import read_trace, trace_workload
+from costmodel.inputs.traces import read_trace, trace_workload
 from costmodel.inputs.workload import Request, Slo
 from costmodel.questions.break_even import ask_break_even
 from costmodel.serving.deployment import MOST_SPLITS, Topology, parse_topology

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.inputs.trace import read_trace, trace_workload, varies
+from costmodel.inputs.traces import Notes, read_trace, trace_workload, varies
 from costmodel.inputs.workload import Arrivals, Lengths, Request, Slo, Workload
 
 SHARED = Path(__file__).parents[2] / "shared" / "traces"
@@ -134,12 +134,12 @@ def test_a_trace_replays_at_its_own_rate(write: Any) -> None:
 
 
 def test_columns_that_are_not_read_are_said(write: Any) -> None:
-    path = write("user,arrival_s,prompt_tokens,output_tokens,,cached_prefix_tokens\na,0,5,1,,3\nb,1,5,1,,3\n")
-    unread: list[str] = []
-    rows = read_trace(path, unread)
-    assert next(rows) == Request(0.0, 5, 0, 1) and unread == ["user", "number 5", "cached_prefix_tokens"]
+    path = write("user,arrival_s,prompt_tokens,output_tokens,,hit_blocks\na,0,5,1,,3\nb,1,5,1,,3\n")
+    notes = Notes()
+    rows = read_trace(path, notes=notes)
+    assert next(rows) == Request(0.0, 5, 0, 1) and notes.unread == ["user", "number 5", "hit_blocks"]
     chosen = trace_workload(path, Slo()).chosen
-    assert chosen == f"all of 2 requests of {path}; columns not read: user, number 5, cached_prefix_tokens"
+    assert chosen == f"all of 2 requests of {path}; columns not read: user, number 5, hit_blocks"
     assert "not read" not in trace_workload(write(HEAD + "0,5,1\n1,5,1\n"), Slo()).chosen
 
 

@@ -18,12 +18,17 @@ LONGEST = 10_000_000
 
 
 class Request(NamedTuple):
-    """One request: arrival in seconds, cached and uncached prompt tokens, output tokens (1 or more)."""
+    """One request: arrival in seconds, cached and uncached prompt tokens, output tokens (1 or more).
+
+    ``blocks``: hashes of the prompt's leading blocks of ``block_tokens`` tokens, in order, where a trace has them.
+    """
 
     arrival_s: float
     uncached_tokens: int
     cached_tokens: int
     output_tokens: int
+    blocks: tuple[int, ...] = ()
+    block_tokens: int = 0
 
     @property
     def isl(self) -> int:

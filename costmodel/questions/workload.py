@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import InputError
-from ..inputs.trace import trace_workload
+from ..inputs.traces import trace_workload
 from ..inputs.workload import LONGEST, Arrivals, Lengths, Slo, Workload
 from ..units import format_si
 from ..workloads import load_workload, workload_names

@@ -1,0 +1,22 @@
+"""Recorded traces and logs of all usual formats, one request at a time."""
+
+from .facts import TraceFacts, check_trace
+from .iterables import requests_of
+from .logs import LoggedRequest
+from .reader import Trace, read_log, read_trace
+from .reading import Notes, Reading
+from .replay import trace_workload, varies
+
+__all__ = [
+    "LoggedRequest",
+    "Notes",
+    "Reading",
+    "Trace",
+    "TraceFacts",
+    "check_trace",
+    "read_log",
+    "read_trace",
+    "requests_of",
+    "trace_workload",
+    "varies",
+]

@@ -1,0 +1,82 @@
+"""A trace as a workload: its first requests, replayed at their own rate, and whether its load varies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+
+from ...errors import InputError
+from ..workload import Arrivals, Request, Slo, Workload
+from .reader import read_trace
+from .reading import Notes, Reading
+
+#: Requests that ``recommend`` evaluates of a trace: enough for a P95, few enough for the exact evaluator.
+EVALUATED = 4000
+_CLOSEST_S = 1e-9
+
+
+def trace_workload(
+    path: str | Path, slo: Slo, count: int = EVALUATED, how: Reading | None = None
+) -> Workload:
+    """Return a workload that replays the first ``count`` requests of a trace at their own rate.
+
+    Only those are kept; the rest is still read, so that a bad row is found. Raises InputError for fewer
+    than two requests or a trace in which all arrive at once.
+    """
+    notes = Notes()
+    rows = read_trace(path, how or Reading(), notes)
+    kept = tuple(islice(rows, count))
+    total = len(kept) + sum(1 for _ in rows)
+    span = kept[-1].arrival_s - kept[0].arrival_s
+    if len(kept) < 2 or span < len(kept) * _CLOSEST_S:
+        raise InputError("needs at least two requests at different times", where=str(path))
+    rate = (len(kept) - 1) / span
+    gaps = [b.arrival_s - a.arrival_s for a, b in pairwise(kept)]
+    mean = span / len(gaps)
+    cv = math.sqrt(sum((g - mean) ** 2 for g in gaps) / len(gaps)) / mean
+    part = "all" if total == len(kept) else f"the first {len(kept):,}"
+    others = f"; {notes.told()}" if notes.told() else ""
+    return Workload(
+        name=Path(path).name,
+        arrivals=Arrivals(rate, cv),
+        uncached=None,
+        cached_tokens=0,
+        output=None,
+        slo=slo,
+        chosen=f"{part} of {total:,} requests of {path}{others}",
+        requests=kept,
+        bursty_trace=varies(kept),
+    )
+
+
+def varies(requests: Sequence[Request]) -> bool:
+    """Say whether the load of a trace varies more than its gaps and lengths explain.
+
+    True where the squared variation of gaps exceeds 2, or where the dispersion of work (uncached tokens) over
+    windows of 300 mean gaps exceeds 1.5 times what independent arrivals and lengths would give. Then no
+    formula from means and variations describes the queue. Fewer than three windows: True, nothing shown.
+    """
+    gaps = [b.arrival_s - a.arrival_s for a, b in pairwise(requests)]
+    gap_scv = _scv(gaps)
+    work = [float(r.uncached_tokens) for r in requests]
+    window = 300 * sum(gaps) / len(gaps)
+    first, start, sums = requests[0].arrival_s, 0.0, [0.0]
+    for request, tokens in zip(requests, work):
+        while request.arrival_s - first >= start + window:  # from 0: late on the clock, floats are coarse
+            start += window
+            sums.append(0.0)
+        sums[-1] += tokens
+    sums.pop()  # the last window is cut short
+    if gap_scv > 2 or len(sums) < 3:
+        return True
+    mean_work = sum(work) / len(work)
+    mean_sum = sum(sums) / len(sums)
+    variance = sum((s - mean_sum) ** 2 for s in sums) / (len(sums) - 1)
+    return variance / (mean_sum * mean_work) > 1.5 * (gap_scv + _scv(work))
+
+
+def _scv(values: Sequence[float]) -> float:
+    mean = sum(values) / len(values)
+    return sum((v - mean) ** 2 for v in values) / len(values) / mean**2 if mean > 0 else 0.0
