@@ -142,8 +142,14 @@ class Instance:
         """KV bytes a GPU that a request must find free to be admitted to where it decodes."""
         return self.pool.held_bytes(self.settings.admitted_tokens(request.isl, request.output_tokens))
 
-    def fits(self, size: int) -> bool:
+    def context_at(self, now: float) -> int:
+        """Tokens of all running decodes."""
+        del now  # the state of an instance is always that of now
+        return self.context
+
+    def fits(self, size: int, now: float) -> bool:
         """True when a sequence of ``size`` bytes a GPU finds memory and a seat."""
+        del now
         return self.seats < self.settings.max_seqs and self.used_bytes + size <= self.pool.pool_bytes
 
     def hold(self, size: int) -> int:
@@ -283,7 +289,7 @@ class Instance:
             size = self.pool.held_bytes(request.isl)
         else:
             size = self.pool.held_bytes(resumes.known) if resumes else self.admitted_bytes(request)
-        if not self.fits(size):
+        if not self.fits(size, now):
             if head.fresh:
                 self._blocked = (head, now)
             return False

@@ -136,7 +136,7 @@ class Reference:
         if not self.feed.closed:
             self._next(now)
         request = record.request
-        place, route, cached = self.router.place(request)
+        place, route, cached = self.router.place(request, now)
         inst = self.pools[route.prefill][place]
         record.route = "remote" if route.copies else "local"
         record.cached, record.prefill_on = cached, inst.number
@@ -255,7 +255,7 @@ class Reference:
         while target.inbound and target.may_pull():
             sequence, source_held, source = target.inbound[0]
             size = target.admitted_bytes(sequence.record.request)
-            if not target.fits(size):
+            if not target.fits(size, now):
                 return
             target.inbound.popleft()
             sequence.held, sequence.entered = size, target.hold(size)

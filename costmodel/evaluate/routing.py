@@ -29,7 +29,6 @@ class Routed(Protocol):
     load: int
     placed: int
     committed: int
-    context: int
 
     @property
     def batch(self) -> int:
@@ -42,8 +41,11 @@ class Routed(Protocol):
     def admitted_bytes(self, request: Request) -> int:
         """KV bytes a GPU that a request must find free to be admitted to where it decodes."""
 
-    def fits(self, size: int) -> bool:
-        """True when a sequence of ``size`` bytes a GPU finds memory and a seat."""
+    def context_at(self, now: float) -> int:
+        """Tokens of all running decodes after the last step that has ended by now."""
+
+    def fits(self, size: int, now: float) -> bool:
+        """True when a sequence of ``size`` bytes a GPU finds memory and a seat now."""
 
 
 class Placement(NamedTuple):
@@ -75,10 +77,10 @@ class Router:
         self.routing = deployment.settings.routing
         self._turns = dict.fromkeys(pools, 0)
 
-    def place(self, request: Request) -> Placement:
+    def place(self, request: Request, now: float) -> Placement:
         """Return where the prompt is computed, and the route taken."""
         if self.rule is not None:
-            found = self._deflection(self.rule, request)
+            found = self._deflection(self.rule, request, now)
             if found is not None:
                 return self._placed(Role.DECODE, found, self.local, request)
         role = self.first.prefill
@@ -116,7 +118,7 @@ class Router:
             )
         return min(range(len(pool)), key=lambda i: (pool[i].pending_tokens, pool[i].load, pool[i].placed))
 
-    def _deflection(self, rule: Rule, request: Request) -> int | None:
+    def _deflection(self, rule: Rule, request: Request, now: float) -> int | None:
         """Return the decode instance that computes this prompt itself, or None to prefill remotely."""
         if not rule.kairos:
             nearest = self._choose(Role.DECODE, request)
@@ -125,18 +127,18 @@ class Router:
                 queued = sum(inst.queued for inst in self.pools[Role.PREFILL])
                 return nearest if uncached <= rule.threshold or queued >= rule.queue else None
             return nearest if uncached < rule.threshold else None
-        return self._kairos(rule, request)
+        return self._kairos(rule, request, now)
 
-    def _kairos(self, rule: Rule, request: Request) -> int | None:
+    def _kairos(self, rule: Rule, request: Request, now: float) -> int | None:
         limit = rule.alpha * self._remote_ttft(rule, request)
         if self.slo.ttft_s is not None:
             limit = min(limit, self.slo.ttft_s)
         cap = Cap(rule.beta * self.slo.tpot_s if self.slo.tpot_s is not None else None, rule.candidates)
         best: tuple[float, int] | None = None
         for place, inst in enumerate(self.pools[Role.DECODE]):
-            if inst.pending_tokens or not inst.fits(inst.admitted_bytes(request)):
+            if inst.pending_tokens or not inst.fits(inst.admitted_bytes(request), now):
                 continue
-            local = _deflected_ttft(inst, cap, *_estimated(rule, inst, request), limit)
+            local = _deflected_ttft(inst, cap, *_estimated(rule, inst, request), limit, now)
             if local is not None and (best is None or local < best[0]):
                 best = local, place
         return best[1] if best else None
@@ -182,9 +184,11 @@ def _estimated(rule: Rule, inst: Routed, request: Request) -> tuple[int, int]:
     return request.isl - cached, cached
 
 
-def _deflected_ttft(inst: Routed, cap: Cap, uncached: int, cached: int, limit: float) -> float | None:
+def _deflected_ttft(
+    inst: Routed, cap: Cap, uncached: int, cached: int, limit: float, now: float
+) -> float | None:
     """Sum the mixed steps of the largest safe chunks; None when none is safe or the limit is passed."""
-    times, batch, context, budget = inst.times, inst.batch, inst.context, inst.settings.token_budget
+    times, batch, context, budget = inst.times, inst.batch, inst.context_at(now), inst.settings.token_budget
     done, elapsed = 0, 0.0
     while done < uncached:
         left, prefix = uncached - done, cached + done

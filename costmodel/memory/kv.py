@@ -100,6 +100,16 @@ class SequenceBytes:
     grows: tuple[tuple[int, float], ...]
     constant: int
 
+    @property
+    def linear(self) -> bool:
+        """True where no layer forgets: each token takes as much as the one before it."""
+        return all(window == math.inf for _, window in self.grows)
+
+    @property
+    def most_per_token(self) -> int:
+        """Most bytes that one more token takes."""
+        return sum(each for each, _ in self.grows)
+
     def of(self, tokens: int) -> int:
         """Bytes of a sequence of ``tokens`` tokens."""
         return self.constant + sum(int(each * min(tokens, window)) for each, window in self.grows)

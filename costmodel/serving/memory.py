@@ -31,12 +31,13 @@ class KvPool:
     sources: tuple[str, ...] = ()
 
     @cached_property
-    def _sequence(self) -> SequenceBytes:
+    def sequence(self) -> SequenceBytes:
+        """Bytes per GPU of sequences of any length."""
         return sequence_bytes(self.kind.model, self.kind.kv_dtype, self.kind.tp)
 
-    def held_bytes(self, tokens: int) -> float:
+    def held_bytes(self, tokens: int) -> int:
         """KV bytes per GPU of a sequence of ``tokens``."""
-        return self._sequence.of(tokens)
+        return self.sequence.of(tokens)
 
     def sequences(self, tokens: float) -> float:
         """How many sequences of ``tokens`` fit."""
