@@ -71,7 +71,7 @@ class RoundTimes:
             steps += 1
         return steps, passed
 
-    def chunk_compute_s(self, tokens: int, prefix: int, last: int) -> float:
+    def prompt_compute_s(self, tokens: int, prefix: int) -> float:
         return 0.0
 
     def token_bytes(self, tokens: int, logits: int) -> float:

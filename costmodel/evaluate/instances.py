@@ -391,7 +391,8 @@ class Instance:
             rows += last
             redone += chunk.tokens if prompt.resumes else min(chunk.tokens, max(0, prompt.lost - prompt.done))
             self._prefix += chunk.prefix
-            self._chunk_compute += self.times.chunk_compute_s(*chunk, last)
+            if last and prompt.resumes is None:
+                self._chunk_compute += self.times.prompt_compute_s(prompt.tokens, prompt.cached)
         if redone:
             use.recompute_s += (length - self._base) * redone / (tokens - batch)
         if batch:

@@ -16,41 +16,18 @@ from ..serving.instance import InstanceKind
 from ..serving.memory import KvPool
 from ..serving.strategies import Schedule
 from ..serving.table import StepTable
-from ..serving.work import Chunk
-from .batch import Batch, Decode
+from .batch import Batch
+from .job import Job
 from .prefix import PrefixCache
-from .timeline import PoolUse, Record
+from .timeline import PoolUse
 
 
-class Prompt:
-    """A prompt on its way through an instance; fields as in the reference's, ``begun`` once it had a step."""
-
-    __slots__ = (
-        "cached", "copies", "done", "entered", "held", "lost", "placed", "record", "resumes", "since", "taken",
-        "tokens",
-    )  # fmt: skip
-
-    def __init__(
-        self, record: Record, copies: bool, tokens: int, cached: int, placed: float, resumes: Decode | None = None
-    ) -> None:
-        self.record, self.copies, self.tokens, self.cached = record, copies, tokens, cached
-        self.placed, self.resumes = placed, resumes
-        self.done = self.taken = self.entered = self.held = self.lost = 0
-        self.since = 0.0
-
-    @property
-    def fresh(self) -> bool:
-        """True for one that was never preempted."""
-        return self.resumes is None and not self.lost
-
-
-class Server:
+class Server(Batch):
     """Queue, batch and memory of one instance, and the step or run under way."""
 
     def __init__(
         self,
         number: int,
-        place: int,
         kind: InstanceKind,
         times: StepTable,
         pool: KvPool,
@@ -58,45 +35,39 @@ class Server:
         settings: Settings,
         cap: Cap | None,
     ) -> None:
-        self.number, self.place, self.kind, self.times, self.pool = number, place, kind, times, pool
+        super().__init__()
+        self.number, self.kind, self.times, self.pool = number, kind, times, pool
         self.mixes = schedule is Schedule.CHUNKED
-        self.settings, self.cap = settings, cap
-        self.grows, self.lag, self.budget = settings.grows, settings.lag, settings.token_budget
-        self.size = pool.sequence
-        self.room = pool.pool_bytes
+        self.settings, self.cap, self.budget = settings, cap, settings.token_budget
+        self.grows, self.lag, self.max_seqs = settings.grows, settings.lag, settings.max_seqs
         self.cache = PrefixCache(pool.held_bytes(1))
-        self.decodes = Batch()
-        self.waiting: deque[Prompt] = deque()
-        self.partial: list[Prompt] = []
-        self.copied: list[Decode] = []
-        self.inbound: deque[tuple[Decode, int, Server]] = deque()
+        self.waiting: deque[Job] = deque()
+        self.partial: list[Job] = []
+        self.copied: list[Job] = []
+        self.inbound: deque[tuple[Job, Server]] = deque()
         # What routers see.
         self.pending_tokens = self.load = self.placed = self.committed = 0
         self.link_free = 0.0
-        # Memory: an upper bound of what is held where windows forget, else exactly that; ``peak`` at a run's end.
+        # Memory: an upper bound of what is held where windows forget, else exactly that; ``peak`` at a run's end;
         # ``fixed``: of those that do not decode here.
+        self.room, self.size = pool.pool_bytes, pool.sequence
+        self.bytes_of, self.slope, self.linear = self.size.function(), self.size.most_per_token, self.size.linear
         self.used = self.peak = self.fixed = self.seats = self.entries = 0
-        self.slope, self.linear = self.size.most_per_token, self.size.linear
         # The step or run under way: ``count`` decode steps, or 0 of a step with prompts; ``order`` of its end.
         self.busy = False
-        self.order = -1
+        self.order, self.count, self.stalling = -1, 0, 0
         self.started = self.length = self.base = 0.0
-        self.ended = -1.0
-        self.count = 0
-        self.prompts: list[Prompt] = []
-        self.stalling = 0
-        self._blocked: Prompt | None = None
+        self.ended_at = -1.0
+        self.prompts: list[Job] = []
+        self._blocked: Job | None = None
         self._since = 0.0
-        self.use = PoolUse("", 1, kind.gpus)
-        self._tokens = self._contexts = self._prefix = 0
+        # Use: seconds by kind of step, decode steps by batch, bytes and FLOPs of the rest.
+        self.prefill_s = self.decode_s = self.mixed_s = self.mixed_decode_s = self.recompute_s = 0.0
+        self._steps: dict[int, int] = {}
+        self._others = self._contexts = self._prefix = 0
         self._moved = self._compute = 0.0
 
     # --- what a router sees at a moment -------------------------------------------------------------
-
-    @property
-    def batch(self) -> int:
-        """Running decodes."""
-        return self.decodes.size
 
     @property
     def queued(self) -> int:
@@ -106,42 +77,40 @@ class Server:
     def admitted_bytes(self, request: Request) -> int:
         """KV bytes a GPU that a request must find free to be admitted to where it decodes."""
         tokens = request[1] + request[2]
-        return self.size.of(tokens if self.grows else tokens + request[3])
+        return self.bytes_of(tokens if self.grows else tokens + request[3])
 
     def begun(self, now: float) -> int:
         """Decode steps of the run under way that have begun by now."""
         if not self.busy or self.count < 2:
             return self.count
-        decodes = self.decodes
-        steps, seconds = self.times.until(decodes.size, decodes.context, self.count, now - self.started)
+        steps, seconds = self.times.until(self.batch, self.context, self.count, now - self.started)
         return steps + 1 if self.started + seconds <= now and steps < self.count else steps
 
     def context_at(self, now: float) -> int:
         """Tokens of all running decodes after the last step that has ended by now."""
-        decodes = self.decodes
-        return decodes.context + max(0, self.begun(now) - 1) * decodes.size
+        return self.context + max(0, self.begun(now) - 1) * self.batch
 
     def fits(self, size: int, now: float) -> bool:
         """True when a sequence of ``size`` bytes a GPU finds memory and a seat now, whatever run is under way."""
-        if self.seats >= self.settings.max_seqs:
+        if self.seats >= self.max_seqs:
             return False
         if self.peak + size <= self.room:
             return True
-        more = self.slope * self.decodes.size * max(0, self.begun(now) - 1) if self.grows else 0
+        more = self.slope * self.batch * max(0, self.begun(now) - 1) if self.grows else 0
         if self.used + more + size <= self.room:
             return True
         return not self.linear and self._exactly(self.begun(now)) + size <= self.room
 
     # --- memory --------------------------------------------------------------------------------------
 
-    def hold(self, size: int) -> int:
-        """Take the memory and the seat of a sequence; return its place in the order of entering."""
+    def hold(self, job: Job, size: int) -> None:
+        """Take the memory and the seat of a sequence."""
         self.used += size
         self.peak += size
         self.fixed += size
         self.seats += 1
-        self.entries += 1
-        return self.entries
+        self.entries = job.entered = self.entries + 1
+        job.held = size
 
     def release(self, size: int) -> None:
         """Give back what ``hold`` took, of a sequence that does not decode here."""
@@ -150,14 +119,16 @@ class Server:
         self.fixed -= size
         self.seats -= 1
 
-    def join(self, decode: Decode) -> None:
+    def join(self, job: Job) -> None:
         """Let a sequence that holds what it was admitted with decode."""
-        self.fixed -= self.size.of(decode.admitted)
-        self.decodes.join(decode)
+        self.fixed -= job.held
+        self.join_batch(job)
 
-    def leave(self, decode: Decode) -> None:
+    def _free(self, job: Job) -> None:
         """Give back what a decode holds."""
-        size = self.size.of(self.decodes.held_tokens(decode) if self.grows else decode.admitted)
+        size = job.held
+        if self.grows:
+            size = self.bytes_of(max(job.admitted, job.context + self.steps - job.begun - 1))
         self.used -= size
         self.peak -= size
         self.seats -= 1
@@ -168,248 +139,256 @@ class Server:
 
     def _exactly(self, begun: int) -> int:
         """Bytes held, sequence by sequence, ``begun`` steps after the last that has ended."""
-        return self.fixed + (self.decodes.held_bytes(self.size, begun) if self.grows else 0)
+        return self.fixed + (self.held_bytes(self.size, begun) if self.grows else 0)
 
     def _grow(self, now: float) -> bool:
         """Make room for the token that each decode adds, preempting the last to enter; say whether one was."""
-        decodes, preempted = self.decodes, False
-        while decodes.size:
-            grown = self.slope * (decodes.size - len(decodes.again))
+        preempted = False
+        while self.batch:
+            grown = self.slope * (self.batch - len(self.again))
             if self.used + grown > self.room and not self.linear:
                 self.used, grown = self._exactly(0), self._exactly(1) - self._exactly(0)
             if self.used + grown <= self.room:
                 self.used += grown
                 break
-            self._preempt(max((*decodes.members, *self.partial), key=lambda s: s.entered), now)
+            self._preempt(max((*self.members, *self.partial), key=lambda job: job.entered), now)
             preempted = True
         self.peak = self.used
         return preempted
 
-    def _preempt(self, last: Prompt | Decode, now: float) -> None:
+    def _preempt(self, last: Job, now: float) -> None:
         """Drop the KV of a prompt or decode and put it at the head of the queue, to be computed again."""
-        record = last.record
-        record.preempted += 1
-        if isinstance(last, Prompt):
+        last.preempted += 1
+        if last.ends < 0:
             self.release(last.held)
             self.partial.remove(last)
             self.pending_tokens += last.done
-            if last.resumes is None and last.done:
+            if not last.resumes and last.done:
                 if not last.lost:
                     last.since = now
                 last.lost = max(last.lost, last.done)
-            last.done = 0
-            prompt = last
         else:
-            self.leave(last)
-            self.decodes.drop(last, now)
-            tokens = last.context - record.cached
-            prompt = Prompt(record, False, tokens, record.cached, now, last)
-            self.pending_tokens += tokens
-        self.waiting.appendleft(prompt)
+            self._free(last)
+            self.drop(last, now)
+            last.resumes, last.copies, last.placed = True, False, now
+            last.tokens = last.context - last.cached
+            self.pending_tokens += last.tokens
+        last.done = 0
+        self.waiting.appendleft(last)
 
     # --- steps ---------------------------------------------------------------------------------------
 
     def begin(self, now: float) -> float:
         """Choose what to do next; return when it ends, or -1 when there is nothing to do."""
         if self._blocked is not None:
-            self._blocked.record.admission += now - self._since
+            self._blocked.admission += now - self._since
             self._blocked = None
-        decodes, mixes = self.decodes, self.mixes
-        preempted = mixes and self.grows and decodes.size > 0 and self._grow(now)
-        prompts = self._take(now, not preempted) if self.waiting or self.partial else []
-        if prompts:
+        admits = True
+        if self.mixes and self.batch and self.grows:
+            admits = not self._grow(now)
+        if (self.waiting or self.partial) and (prompts := self._take(now, admits)):
             return self._begin_prompts(prompts, now)
-        if not decodes.size:
-            return -1.0
-        if self.grows and not mixes:
+        if self.batch and self.grows and not self.mixes:
             self._grow(now)
-            if not decodes.size:
-                return -1.0
-        return self._begin_run(now)
+        return self._begin_run(now) if self.batch else -1.0
 
     def _begin_run(self, now: float) -> float:
-        decodes = self.decodes
-        count = decodes.until_end()
-        if decodes.returning:
-            decodes.begin(now)
-        if decodes.again or (self.lag and self.waiting) or (self.cap is not None and self.partial):
+        count, batch = self.steps_left(), self.batch
+        if self.returning:
+            self.bring_back(now)
+        if self.again or (self.lag and self.waiting) or (self.cap is not None and self.partial):
             count = 1
         if self.grows:
-            each = self.slope * decodes.size
-            if self.used + each * (count - 1) > self.room:
-                count = 1 + int((self.room - self.used) // each) if each else count
+            each = self.slope * batch
             self.peak = self.used + each * (count - 1)
+            if self.peak > self.room:
+                count = 1 + int((self.room - self.used) // each)
+                self.peak = self.used + each * (count - 1)
         self.busy, self.started, self.count = True, now, count
-        self.length = self.times.run(decodes.size, decodes.context, count)
+        self.length = self.times.run(batch, self.context, count)
         return now + self.length
 
     def cut(self, now: float) -> float:
         """Let the run under way end at the first step boundary from now on; return when."""
-        decodes = self.decodes
-        self.count, self.length = self.times.until(
-            decodes.size, decodes.context, self.count, now - self.started
-        )
+        self.count, self.length = self.times.until(self.batch, self.context, self.count, now - self.started)
         if self.grows:
-            self.peak = self.used + self.slope * decodes.size * (self.count - 1)
+            self.peak = self.used + self.slope * self.batch * (self.count - 1)
         return self.started + self.length
 
-    def _begin_prompts(self, prompts: list[Prompt], now: float) -> float:
-        decodes, times, use = self.decodes, self.times, self.use
-        batch = decodes.size if self.mixes else 0
-        tokens, last, redone, chunks = batch, 0, 0, []
-        for prompt in prompts:
-            record, taken = prompt.record, prompt.taken
-            if record.p0 < 0:
-                record.p0 = now
-                record.queue = now - record.request[0] - record.admission
-            prefix, ends = prompt.cached + prompt.done, int(prompt.done + taken == prompt.tokens)
-            chunks.append(Chunk(taken, prefix))
-            tokens, last, self._prefix = tokens + taken, last + ends, self._prefix + prefix
-            self._compute += times.chunk_compute_s(taken, prefix, ends)
-            if prompt.resumes is not None or prompt.lost:
-                redone += taken if prompt.resumes else min(taken, max(0, prompt.lost - prompt.done))
+    def _begin_prompts(self, prompts: list[Job], now: float) -> float:
+        """Begin a step of prompts, beside the decodes where they mix."""
+        times, batch = self.times, self.batch if self.mixes else 0
+        tokens, last, chunks = 0, 0, []
+        for job in prompts:
+            if job.p0 < 0:
+                job.p0 = now
+                job.queue = now - job.request[0] - job.admission
+            taken, done = job.taken, job.done
+            tokens += taken
+            chunks.append((taken, job.cached + done))
+            if done + taken == job.tokens:
+                last += 1
         if batch:
-            if decodes.returning:
-                decodes.begin(now)
-            self.base = times.decode(batch, decodes.context)
-            self.length = times.step(chunks, last, batch, decodes.context)
-            use.mixed_s += self.length
-            use.mixed_decode_s += self.base
-            self._tokens += batch
-            self._contexts += decodes.context
+            if self.returning:
+                self.bring_back(now)
+            self.base = times.decode(batch, self.context)
+            self.length = times.step(chunks, last, batch, self.context)
         else:
             self.base = 0.0
-            self.length = times.prefill(*chunks[0]) if len(chunks) == last == 1 else times.step(chunks, last, 0, 0)
-            use.prefill_s += self.length
-        if redone:
-            use.recompute_s += (self.length - self.base) * redone / (tokens - batch)
-        use.steps += 1
-        use.busy_s += self.length
-        self._moved += times.token_bytes(tokens, batch + last)
-        self.stalling = decodes.stalling if decodes.size else 0
+            single = len(chunks) == last == 1
+            self.length = times.prefill(*chunks[0]) if single else times.step(chunks, last, 0, 0)
+        self.stalling = self.batch - len(self.again) - len(self.returning)
+        self._count(prompts, chunks, tokens, last, batch)
         self.prompts, self.busy, self.started, self.count = prompts, True, now, 0
         return now + self.length
 
-    def _take(self, now: float, admits: bool) -> list[Prompt]:
+    def _count(
+        self, prompts: list[Job], chunks: list[tuple[int, int]], tokens: int, last: int, batch: int
+    ) -> None:
+        """Note what a step of prompts does."""
+        if batch:
+            self.mixed_s += self.length
+            self.mixed_decode_s += self.base
+            self._others += batch
+            self._contexts += self.context
+        else:
+            self.prefill_s += self.length
+        self._moved += self.times.token_bytes(tokens + batch, last + batch)
+        self._steps[0] = self._steps.get(0, 0) + 1
+        redone = 0
+        for job, (taken, prefix) in zip(prompts, chunks):
+            self._prefix += prefix
+            if job.resumes:
+                redone += taken
+            else:
+                if job.lost:
+                    redone += min(taken, max(0, job.lost - job.done))
+                if job.done + taken == job.tokens:
+                    self._compute += self.times.prompt_compute_s(job.tokens, job.cached)
+        if redone:
+            self.recompute_s += (self.length - self.base) * redone / tokens
+
+    def _take(self, now: float, admits: bool) -> list[Job]:
         """Take prompts into the coming step: partial ones first, then new ones while memory admits them."""
         mixes, planned = self.mixes, now
-        if self.lag and self.ended == now and (self.decodes.size or self.partial):
+        if self.lag and self.ended_at == now and (self.batch or self.partial):
             planned = self.started  # this step was planned when the one before it began
         if self.cap is not None and mixes:
             return self._take_capped(now, planned, admits)
-        budget = self.budget - (self.decodes.size if mixes else 0)
-        taken: list[Prompt] = []
-        for prompt in self.partial:
+        budget = self.budget - self.batch if mixes else self.budget
+        taken: list[Job] = []
+        for job in self.partial:
             if budget <= 0:
                 return taken
-            prompt.taken = min(prompt.tokens - prompt.done, budget)
-            budget -= prompt.taken
-            taken.append(prompt)
+            job.taken = min(job.tokens - job.done, budget)
+            budget -= job.taken
+            taken.append(job)
         waiting = self.waiting
         while admits and waiting:
             head = waiting[0]
-            left = head.tokens - head.done
-            if budget <= 0 if mixes else taken and left > budget:
+            left = head.tokens
+            if (budget <= 0 if mixes else taken and left > budget) or not self._admit(head, now, planned):
                 break
-            if not self._admit(head, now, planned):
-                break
-            head.taken = min(left, budget) if mixes else left
+            head.taken = left if left <= budget or not mixes else budget
             budget -= head.taken
             taken.append(head)
         return taken
 
-    def _admit(self, head: Prompt, now: float, planned: float) -> bool:
+    def _admit(self, head: Job, now: float, planned: float) -> bool:
         """Move the head of the queue in if memory allows; else note since when it is passed over."""
         if head.placed > planned:
             return False
-        request = head.record.request
-        if head.copies:
-            size = self.size.of(request[1] + request[2])
+        if head.resumes:
+            tokens = head.context
+        elif head.copies or self.grows:
+            tokens = head.isl
         else:
-            size = self.size.of(head.resumes.context) if head.resumes else self.admitted_bytes(request)
-        fits = self.seats < self.settings.max_seqs and self.used + size <= self.room
-        if not fits and not self.linear and self.seats < self.settings.max_seqs:
-            self.used = self.peak = self._exactly(int(self.mixes))  # mixed steps have grown already
+            tokens = head.isl + head.outputs
+        size = self.bytes_of(tokens)
+        fits = self.seats < self.max_seqs
+        if fits and self.used + size > self.room:
+            if not self.linear:
+                self.used = self.peak = self._exactly(int(self.mixes))  # mixed steps have grown already
             fits = self.used + size <= self.room
         if not fits:
             if head.fresh:
                 self._blocked, self._since = head, now
             return False
-        head.held, head.entered = size, self.hold(size)
+        self.hold(head, size)
         self.waiting.popleft()
         self.partial.append(head)
         return True
 
-    def _take_capped(self, now: float, planned: float, admits: bool) -> list[Prompt]:
+    def _take_capped(self, now: float, planned: float, admits: bool) -> list[Job]:
         """Take the largest candidate chunk of one prompt that keeps the mixed step within the cap."""
         if not self.partial and not (admits and self.waiting and self._admit(self.waiting[0], now, planned)):
             return []
-        prompt = self.partial[0]
-        assert self.cap is not None
-        left, prefix = prompt.tokens - prompt.done, prompt.cached + prompt.done
-        decodes = self.decodes
-        chunk = largest_chunk(
-            self.times, self.cap, left, prefix, decodes.size, decodes.context, self.budget
-        )
+        job, cap = self.partial[0], self.cap
+        assert cap is not None
+        left, prefix = job.tokens - job.done, job.cached + job.done
+        chunk = largest_chunk(self.times, cap, left, prefix, self.batch, self.context, self.budget)
         if chunk is None:
             return []
-        prompt.taken = chunk
-        return [prompt]
+        job.taken = chunk
+        return [job]
 
-    def end(self, now: float) -> list[Prompt]:
-        """Account the run or step that ends now; return completed prompts. Decodes that ended stay to be taken."""
-        self.busy, self.ended = False, now
-        count = self.count
-        if count:
-            self.count = 0
-            self._end_run(count, now)
-            return []
-        decodes, prompts = self.decodes, self.prompts
-        stall, total = self.length - self.base, 0
-        if decodes.size:
-            if self.mixes:
-                decodes.advance(1, self.base, stall, now)
-            else:
-                decodes.wait(self.length)
-        for prompt in prompts:
-            total += prompt.taken
+    def end(self, now: float) -> tuple[list[Job], list[Job]]:
+        """Account the run or step that ends now; return decodes that have ended, and completed prompts."""
+        self.busy, self.ended_at = False, now
+        count, batch = self.count, self.batch
         completed = []
-        for prompt in prompts:
-            taken, record = prompt.taken, prompt.record
-            if self.stalling:
-                record.inflicted += self.stalling * stall * taken / total
-            prompt.done += taken
-            self.pending_tokens -= taken
-            if prompt.lost and prompt.done >= prompt.lost:
-                record.recompute += now - prompt.since
-                record.redone += now - prompt.since
-                prompt.lost = 0
-            if prompt.done == prompt.tokens:
-                completed.append(prompt)
-                self.partial.remove(prompt)
-        return completed
+        if count:
+            self.count, length = 0, self.length
+            self.decode_s += length
+            self._steps[batch] = self._steps.get(batch, 0) + count
+            self._contexts += count * self.context + batch * (count * (count - 1) // 2)
+            if self.grows:
+                self.used += self.slope * batch * (count - 1)
+                self.peak = self.used
+            self.advance(count, length, 0.0, now)
+        else:
+            if batch:
+                if self.mixes:
+                    self.advance(1, self.base, self.length - self.base, now)
+                else:
+                    self.wait(self.length)
+            completed = self._end_prompts(now)
+        if not batch or self.ending[0][0] > self.steps:
+            return [], completed
+        done = self.ended()
+        for job in done:
+            self._free(job)
+        return done, completed
 
-    def _end_run(self, count: int, now: float) -> None:
-        decodes, use, length = self.decodes, self.use, self.length
-        size, context = decodes.size, decodes.context
-        use.steps += count
-        use.busy_s += length
-        use.decode_s += length
-        self._tokens += count * size
-        self._contexts += count * context + size * count * (count - 1) // 2
-        self._moved += count * self.times.token_bytes(size, size)
-        if self.grows:
-            self.used = self.peak = self.used + self.slope * size * (count - 1)
-        decodes.advance(count, length, 0.0, now)
+    def _end_prompts(self, now: float) -> list[Job]:
+        prompts, completed = self.prompts, []
+        if self.stalling:
+            total = sum([job.taken for job in prompts])
+            stalled = self.stalling * (self.length - self.base) / total
+            for job in prompts:
+                job.inflicted += stalled * job.taken
+        for job in prompts:
+            job.done += job.taken
+            self.pending_tokens -= job.taken
+            if job.lost and job.done >= job.lost:
+                job.recompute += now - job.since
+                job.redone += now - job.since
+                job.lost, job.since = 0, -1.0
+            if job.done == job.tokens:
+                completed.append(job)
+                self.partial.remove(job)
+        return completed
 
     def add_use(self, use: PoolUse) -> None:
         """Add what this instance did to the use of its pool."""
-        mine = self.use
-        for name in (
-            "busy_s", "prefill_s", "decode_s", "mixed_s", "mixed_decode_s", "recompute_s", "steps",
-        ):  # fmt: skip
-            setattr(use, name, getattr(use, name) + getattr(mine, name))
-        decode = step_bound(self.kind, (), 0, self._tokens, self._contexts)
-        use.compute_bound_s += self._compute + decode.compute_s
-        cached = self.times.cached_bytes(self._tokens, self._contexts + self._prefix)
-        use.memory_bound_s += (self._moved + cached) / self.kind.memory_peak
+        times, kind = self.times, self.kind
+        for name in ("prefill_s", "decode_s", "mixed_s", "mixed_decode_s", "recompute_s"):
+            setattr(use, name, getattr(use, name) + getattr(self, name))
+        use.busy_s += self.prefill_s + self.decode_s + self.mixed_s
+        use.steps += sum(self._steps.values())
+        runs = [(batch, count) for batch, count in self._steps.items() if batch]
+        tokens = self._others + sum(batch * count for batch, count in runs)
+        moved = self._moved + sum(count * times.token_bytes(batch, batch) for batch, count in runs)
+        use.compute_bound_s += self._compute + step_bound(kind, (), 0, tokens, self._contexts).compute_s
+        cached = times.cached_bytes(tokens, self._contexts + self._prefix)
+        use.memory_bound_s += (moved + cached) / kind.memory_peak

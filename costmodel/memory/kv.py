@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -109,6 +110,13 @@ class SequenceBytes:
     def most_per_token(self) -> int:
         """Most bytes that one more token takes."""
         return sum(each for each, _ in self.grows)
+
+    def function(self) -> Callable[[int], int]:
+        """Return ``of`` in its shortest form, for those who ask often."""
+        if not self.linear:
+            return self.of
+        each, constant = int(self.most_per_token), self.constant
+        return lambda tokens: constant + each * tokens
 
     def of(self, tokens: int) -> int:
         """Bytes of a sequence of ``tokens`` tokens."""

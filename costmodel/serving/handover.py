@@ -138,6 +138,19 @@ class Handover:
 
     def wire_s(self, tokens: int) -> float:
         """Time of the copy alone on a free link."""
+        found = self._known.get(tokens)
+        if found is None:
+            key = -self.blocks(tokens)  # all that a copy depends on; negative: no number of tokens
+            if key not in self._known:
+                self._known[key] = self._wire_s(tokens)
+            found = self._known[tokens] = self._known[key]
+        return found
+
+    @cached_property
+    def _known(self) -> dict[float, float]:
+        return {}
+
+    def _wire_s(self, tokens: int) -> float:
         per_descriptor = self.connector.per_descriptor_s or 0.0
         return self.time_factor * float(
             transfer.wire_time(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from itertools import pairwise
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -32,18 +33,11 @@ _MOST_CHUNKS = 6
 
 
 class Line(NamedTuple):
-    """Decode attention of one batch from a mean context on: seconds at it, seconds a token more in all."""
+    """Decode steps of one batch from a mean context on: seconds at it, and more for each token of it."""
 
     length: float
     seconds: float
     slope: float
-
-
-class Steps(NamedTuple):
-    """Some decode steps: how many, and how long they take together."""
-
-    count: int
-    seconds: float
 
 
 class StepTable:
@@ -60,15 +54,15 @@ class StepTable:
         self.chunk_time = Specialised(lambda n, prefix: time(chunk_loads(kind, Chunk(n, prefix))))
         self._decoding = Specialised(lambda batch, context: time(decode_loads(kind, batch, context)))
         self._mixing = [Specialised(self._mixed) for _ in range(_MOST_CHUNKS + 1)]
-        self.chunk_compute_s = Specialised(
-            lambda n, prefix, last: step_bound(kind, (Chunk(n, prefix),), last, 0, 0).compute_s
+        self._computing = Specialised(
+            lambda n, prefix: step_bound(kind, (Chunk(n, prefix),), 1, 0, 0).compute_s
         )
+        self._computed: dict[tuple[int, int], float] = {}
         self._tokens: dict[int, float] = {}
         self._heads: dict[int, float] = {0: 0.0}
         self._bytes: dict[tuple[int, int], float] = {}
         self._prefills: dict[tuple[int, int], float] = {}
         self._lines: dict[int, tuple[list[float], list[Line]]] = {}
-        self._base: dict[int, float] = {}
         self._knots = _knots(kind)
 
     def with_factors(self, factors: Factors) -> StepTable:
@@ -120,15 +114,24 @@ class StepTable:
             found = self._prefills[key] = self.token_time(tokens, 1) + self.chunk_time(tokens, prefix)
         return found
 
+    def prompt_compute_s(self, tokens: int, prefix: int) -> float:
+        """Time of a prompt's FLOPs at the peak rate, however it is cut into chunks."""
+        key = (tokens, prefix)
+        found = self._computed.get(key)
+        if found is None:
+            found = self._computed[key] = self._computing(tokens, prefix)
+        return found
+
     def step(self, chunks: Sequence[Chunk], last: int, batch: int, context: float) -> float:
         """Time of a step of chunks, ``last`` of which end their prompt, and ``batch`` decodes."""
         time = self.token_time(batch + sum(chunk[0] for chunk in chunks), batch + last)
         if not batch:
             return time + sum(self.chunk_time(*chunk) for chunk in chunks)
         if not chunks:
-            return time + self._attention(batch, context)
+            return self.decode(batch, context)
         if not self._mixes:
-            return time + sum(self.chunk_time(*chunk) for chunk in chunks) + self._attention(batch, context)
+            attention = self.decode(batch, context) - self.token_time(batch, batch)
+            return time + sum(self.chunk_time(*chunk) for chunk in chunks) + attention
         shape = [number for chunk in chunks for number in chunk]
         if len(chunks) > _MOST_CHUNKS:
             return time + float(self._mixed(batch, context, *shape))
@@ -136,30 +139,21 @@ class StepTable:
 
     def decode(self, batch: int, context: float) -> float:
         """Time of a step of ``batch`` decodes over ``context`` cached tokens in all."""
-        return self.decode_base(batch) + self._attention(batch, context)
+        starts, lines = self._lines.get(batch) or self._lay(batch)
+        length = context / batch
+        start, value, slope = lines[bisect_right(starts, length) - 1]
+        return value + slope * (length - start)
 
     # --- many decode steps ---------------------------------------------------------------------------
 
-    def decode_base(self, batch: int) -> float:
-        """The part of a decode step that does not depend on its context."""
-        found = self._base.get(batch)
-        if found is None:
-            found = self._base[batch] = self.token_time(batch, batch)
-        return found
-
-    def _attention(self, batch: int, context: float) -> float:
-        starts, lines = self._lines.get(batch) or self._lay(batch)
-        length = context / batch
-        line = lines[bisect_right(starts, length) - 1]
-        return line.seconds + line.slope * (length - line.length)
-
     def _lay(self, batch: int) -> tuple[list[float], list[Line]]:
         """Lay lines through the points of one batch; a point on the line of those before needs none."""
-        points = [(knot, self._decoding(batch, batch * knot)) for knot in self._knots]
+        base = self.token_time(batch, batch)
+        points = [(knot, base + self._decoding(batch, batch * knot)) for knot in self._knots]
         lines: list[Line] = []
         (start, value), end = points[0], points[1]
         slope = (end[1] - value) / (end[0] - start)
-        for here, following in zip(points[1:], points[2:]):
+        for here, following in pairwise(points[1:]):
             ahead = value + slope * (following[0] - start)
             if abs(ahead - following[1]) > _STRAIGHT * following[1]:
                 lines.append(Line(start, value, slope))
@@ -171,33 +165,37 @@ class StepTable:
 
     def run(self, batch: int, context: float, count: int) -> float:
         """Time of ``count`` decode steps, the first of them over ``context`` tokens in all."""
-        return self._walk(batch, context, count, math.inf).seconds
-
-    def until(self, batch: int, context: float, count: int, seconds: float) -> Steps:
-        """Return the steps, at most ``count``, up to the first whose end is not before ``seconds``."""
-        return self._walk(batch, context, count, seconds)
-
-    def _walk(self, batch: int, context: float, count: int, seconds: float) -> Steps:
-        base = self._base.get(batch) or self.decode_base(batch)
         starts, lines = self._lines.get(batch) or self._lay(batch)
         length = context / batch
-        place = bisect_right(starts, length) - 1
+        place = bisect_right(starts, length)
+        if place == len(lines):  # on the last line: one sum
+            start, value, slope = lines[-1]
+            return count * (value + slope * (length - start)) + slope * count * (count - 1) / 2
+        return self._walk(length, count, math.inf, starts, lines, place)[1]
+
+    def until(self, batch: int, context: float, count: int, seconds: float) -> tuple[int, float]:
+        """Return the steps, at most ``count``, up to the first whose end is not before ``seconds``, and its end."""
+        starts, lines = self._lines.get(batch) or self._lay(batch)
+        length = context / batch
+        return self._walk(length, count, seconds, starts, lines, bisect_right(starts, length))
+
+    def _walk(
+        self, length: float, count: int, seconds: float, starts: list[float], lines: list[Line], place: int
+    ) -> tuple[int, float]:
         done, passed = 0, 0.0
         while True:
-            line = lines[place]
-            slope = line.slope
-            first = base + line.seconds + slope * (length - line.length)
-            place += 1
+            start, value, slope = lines[place - 1]
+            first = value + slope * (length - start)
             left = count - done
             # Steps before the next line begins; the length grows by 1 a step.
             here = left if place == len(lines) else min(left, max(1, math.ceil(starts[place] - length)))
             total = here * first + slope * here * (here - 1) / 2
             if passed + total >= seconds:
                 here = _steps(first, slope, seconds - passed, here)
-                return Steps(done + here, passed + here * first + slope * here * (here - 1) / 2)
-            done, passed, length = done + here, passed + total, length + here
+                return done + here, passed + here * first + slope * here * (here - 1) / 2
+            done, passed, length, place = done + here, passed + total, length + here, place + 1
             if done == count:
-                return Steps(done, passed)
+                return done, passed
 
 
 def _steps(first: float, slope: float, seconds: float, most: int) -> int:
