@@ -146,7 +146,7 @@ def test_the_queue_ahead_is_what_makes_deflection_pay(bench: Any) -> None:
     # The estimate's own figures: 96 tokens ahead at a budget of 64 are one and a half steps of 64.
     reference = Reference(strategy, deployment, Slo(), {deployment.prefill: bench.RoundTimes(fixed=3)})
     rule, request = strategy.rule, Request(0.0, 100, 0, 2)
-    reference.router.pools[strategy.routes[0].prefill][0].pending_tokens = 96
+    reference.router.prompts[0].pending_tokens = 96
     # 1.5 x (3 + 64) + (3 + 64) + (3 + 36)
     assert reference.router._remote_ttft(rule, request) == 206.5 * bench.tick
     aware = kairos(alpha=1).rule

@@ -26,6 +26,7 @@ class Ideal:
 
     def __init__(self, kinds: Sequence[Alone]) -> None:
         self.kinds = list(kinds)
+        self._only = self.kinds[0] if len(self.kinds) == 1 else None
 
     def smooth(self, request: Request) -> tuple[float, float]:
         """``of`` with every decode step at the mean context: the same where steps are affine in the context."""
@@ -40,7 +41,9 @@ class Ideal:
     def of(self, request: Request) -> tuple[float, float]:
         """Return (prefill, decode) seconds of a request alone on the fastest kind."""
         _, uncached, cached, outputs = request[:4]
-        first, gaps = uncached + cached + 1, outputs - 1
+        first, gaps, only = uncached + cached + 1, outputs - 1, self._only
+        if only is not None:
+            return only.prefill(uncached, cached), only.run(1, first, gaps) if gaps else 0.0
         best = (float("inf"), 0.0)
         for times in self.kinds:
             decode = times.run(1, first, gaps) if gaps else 0.0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ..inputs.workload import Request
 from .timeline import Record
 
 
 class Job(Record):
-    """One object a request: what is not set stands at its default.
+    """One object a request.
 
     As a prompt: ``tokens`` to compute over the ``cached`` ones, ``done`` so far and ``taken`` by the step under
     way, ``placed`` when, ``copies`` where its KV leaves. As a decode: steps ``left`` when it joined, after step
@@ -18,29 +19,27 @@ class Job(Record):
     tokens known so far, which produces the next one.
     """
 
+    __slots__ = (
+        "admitted", "again", "begun", "context", "copies", "done", "ends", "entered", "gathered", "held", "isl",
+        "left", "lost", "outputs", "placed", "resumes", "since", "stalled", "taken", "tokens",
+    )  # fmt: skip
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    isl: int
-    outputs: int
-    tokens: int
-    placed: float
-    copies: bool
-    done = 0
-    taken = 0
-    lost = 0
-    resumes = False
-    since = -1.0
-    entered = 0
-    held = 0
-    admitted = 0
-    left = 0
-    context = 0
-    again = False
-    begun = 0
-    ends = -1
-    gathered = 0.0
-    stalled = 0.0
+    def __init__(self, request: Request, index: int, ideal: tuple[float, float], now: float) -> None:
+        # Not by Record's own __init__: this one is called for every request.
+        self.request, self.index, self.placed = request, index, now
+        self.ideal_prefill, self.ideal_decode = ideal
+        self.isl, self.outputs = request[1] + request[2], request[3]
+        self.route = ""
+        self.p0 = self.end = self.since = -1.0
+        self.prefill_on = self.decode_on = self.ends = -1
+        self.copies = self.resumes = self.again = False
+        self.cached = self.preempted = self.tokens = self.done = self.taken = self.lost = self.entered = 0
+        self.held = self.admitted = self.left = self.context = self.begun = 0
+        self.p1 = self.reserved = self.copied = self.d0 = self.first = self.gathered = self.stalled = 0.0
+        self.queue = self.admission = self.seating = self.load = self.stretch = self.link = self.handover = 0.0
+        self.stalls = self.gathering = self.recompute = self.redone = self.inflicted = self.held_byte_s = 0.0
 
     @property
     def fresh(self) -> bool:

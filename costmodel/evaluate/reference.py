@@ -137,15 +137,14 @@ class Reference:
         if not self.feed.closed:
             self._next(now)
         request = record.request
-        place, route, cached = self.router.place(request, now)
-        inst = self.pools[route.prefill][place]
-        record.route = "remote" if route.copies else "local"
+        inst, cached, copies = self.router.place(request, now)
+        record.route = "remote" if copies else "local"
         record.cached, record.prefill_on = cached, inst.number
-        inst.waiting.append(Prompt(record, inst, route.copies, request.isl - cached, cached, now))
+        inst.waiting.append(Prompt(record, inst, copies, request.isl - cached, cached, now))
         inst.pending_tokens += request.isl - cached
         inst.load += 1
         inst.placed += 1
-        if not route.copies:
+        if not copies:
             inst.committed += inst.admitted_bytes(request)
             record.decode_on = inst.number
         return inst
@@ -223,7 +222,7 @@ class Reference:
             if sequence.left == 0:
                 self._finish(inst, sequence, now, prefill_only=True)
                 return [inst]
-        target = self.pools[Role.DECODE][self.router.decode_instance()]
+        target = self.router.decode_instance()
         target.inbound.append((sequence, prompt.held, inst))
         target.placed += 1
         target.load += 1

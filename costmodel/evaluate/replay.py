@@ -142,26 +142,21 @@ class Replay:
 
     def _arrive(self, request: Request, now: float, touched: list[Server]) -> None:
         check_fits(request, self.limits)
-        job: Job = object.__new__(Job)
-        job.request, job.index = request, self.arrived
-        job.ideal_prefill, job.ideal_decode = self.ideal.of(request)
+        job = Job(request, self.arrived, self.ideal.of(request), now)
         self.arrived += 1
         if not self.feed.closed:
             self._next(now)
-        place, route, cached = self.router.place(request, now)
-        server = self.pools[route.prefill][place]
-        isl = job.isl = request[1] + request[2]
-        job.outputs = request[3]
-        job.cached, job.tokens, job.placed = cached, isl - cached, now
-        job.prefill_on, job.copies = server.number, route.copies
+        server, cached, copies = self.router.place(request, now)
+        job.cached, job.copies, job.prefill_on = cached, copies, server.number
+        tokens = job.tokens = job.isl - cached
         waiting = server.waiting
         if not waiting:
             touched.append(server)
         waiting.append(job)
-        server.pending_tokens += isl - cached
+        server.pending_tokens += tokens
         server.load += 1
         server.placed += 1
-        if route.copies:
+        if copies:
             job.route = "remote"
         else:
             job.route, job.decode_on = "local", server.number
@@ -230,7 +225,7 @@ class Replay:
             job.admitted = job.isl
             server.join(job)
             return
-        target = self.pools[Role.DECODE][self.router.decode_instance()]
+        target = self.router.decode_instance()
         target.inbound.append((job, server))
         target.placed += 1
         target.load += 1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from ..inputs.workload import Request, Slo
 from ..serving.chunk_cap import Cap, Steps, largest_chunk
 from ..serving.deployment import Deployment, Settings
 from ..serving.memory import KvPool
-from ..serving.strategies import Role, Route, Rule, RuleKind, Strategy
+from ..serving.strategies import Role, Rule, RuleKind, Strategy
 from ..serving.work import Chunk
 from .prefix import PrefixCache
 
@@ -49,11 +49,11 @@ class Routed(Protocol):
 
 
 class Placement(NamedTuple):
-    """The place in its pool of the instance that computes a prompt, the route, and the tokens cached there."""
+    """The instance that computes a prompt, the tokens cached there, and whether the KV is copied afterwards."""
 
-    place: int
-    route: Route
+    instance: Any
     cached: int
+    copies: bool
 
 
 class Router:
@@ -67,80 +67,76 @@ class Router:
     def __init__(
         self,
         strategy: Strategy,
-        pools: dict[Role, Sequence[Routed]],
+        pools: Mapping[Role, Sequence[Routed]],
         deployment: Deployment,
         slo: Slo,
     ) -> None:
-        self.pools, self.deployment, self.slo = pools, deployment, slo
-        self.first, self.rule = strategy.routes[0], strategy.rule
-        self.local = strategy.routes[-1]
+        self.deployment, self.slo, self.rule = deployment, slo, strategy.rule
+        first = strategy.routes[0]
+        self.copies = first.copies
+        self.prompts, self.decodes = pools[first.prefill], pools[first.decode]
         self.routing = deployment.settings.routing
-        self._turns = dict.fromkeys(pools, 0)
+        self._turns: dict[int, int] = {}
 
     def place(self, request: Request, now: float) -> Placement:
-        """Return where the prompt is computed, and the route taken."""
+        """Return where the prompt is computed."""
         if self.rule is not None:
             found = self._deflection(self.rule, request, now)
             if found is not None:
-                return self._placed(Role.DECODE, found, self.local, request)
-        role = self.first.prefill
-        return self._placed(role, self._choose(role, request), self.first, request)
+                return Placement(found, cached(found, request), False)
+        inst = self.choose(self.prompts, request)
+        return Placement(inst, cached(inst, request), self.copies)
 
-    def _placed(self, role: Role, place: int, route: Route, request: Request) -> Placement:
-        return Placement(place, route, _cached(self.pools[role][place], request))
-
-    def decode_instance(self) -> int:
-        """Return the place of the decode instance that pulls the next KV."""
-        pool = self.pools[Role.DECODE]
+    def decode_instance(self) -> Any:
+        """Return the decode instance that pulls the next KV."""
         if self.routing == "round-robin":
-            return self._turn(Role.DECODE)
-        return min(
-            range(len(pool)), key=lambda i: (pool[i].committed / pool[i].pool.pool_bytes, pool[i].placed)
-        )
+            return self._turn(self.decodes)
+        return self.least_kv()
 
-    def _turn(self, role: Role) -> int:
-        turn = self._turns[role]
-        self._turns[role] = (turn + 1) % len(self.pools[role])
-        return turn
+    def least_kv(self) -> Any:
+        """Return the decode instance with the fewest KV bytes placed there."""
+        return min(self.decodes, key=kv_key)
 
-    def _choose(self, role: Role, request: Request) -> int:
-        pool = self.pools[role]
+    def _turn(self, pool: Sequence[Routed]) -> Any:
+        turn = self._turns.get(id(pool), 0)
+        self._turns[id(pool)] = (turn + 1) % len(pool)
+        return pool[turn]
+
+    def choose(self, pool: Sequence[Routed], request: Request) -> Any:
+        """Return the instance of a pool that a prompt goes to."""
         if self.routing == "round-robin":
-            return self._turn(role)
+            return self._turn(pool)
         if self.routing == "prefix" and request.blocks:
-            return min(
-                range(len(pool)),
-                key=lambda i: (
-                    pool[i].pending_tokens + request.isl - _cached(pool[i], request),
-                    pool[i].load,
-                    pool[i].placed,
-                ),
-            )
-        return min(range(len(pool)), key=lambda i: (pool[i].pending_tokens, pool[i].load, pool[i].placed))
+            return min(pool, key=lambda inst: (prompt_key(inst)[0] - cached(inst, request), *prompt_key(inst)))
+        return self.shortest(pool)
 
-    def _deflection(self, rule: Rule, request: Request, now: float) -> int | None:
+    def shortest(self, pool: Sequence[Routed]) -> Any:
+        """Return the instance with the fewest prompt tokens pending."""
+        return min(pool, key=prompt_key)
+
+    def _deflection(self, rule: Rule, request: Request, now: float) -> Any:
         """Return the decode instance that computes this prompt itself, or None to prefill remotely."""
         if not rule.kairos:
-            nearest = self._choose(Role.DECODE, request)
-            uncached = request.isl - _cached(self.pools[Role.DECODE][nearest], request)
+            nearest = self.choose(self.decodes, request)
+            uncached = request.isl - cached(nearest, request)
             if rule.kind is RuleKind.BUSY:
-                queued = sum(inst.queued for inst in self.pools[Role.PREFILL])
+                queued = sum(inst.queued for inst in self.prompts)
                 return nearest if uncached <= rule.threshold or queued >= rule.queue else None
             return nearest if uncached < rule.threshold else None
         return self._kairos(rule, request, now)
 
-    def _kairos(self, rule: Rule, request: Request, now: float) -> int | None:
+    def _kairos(self, rule: Rule, request: Request, now: float) -> Any:
         limit = rule.alpha * self._remote_ttft(rule, request)
         if self.slo.ttft_s is not None:
             limit = min(limit, self.slo.ttft_s)
         cap = Cap(rule.beta * self.slo.tpot_s if self.slo.tpot_s is not None else None, rule.candidates)
-        best: tuple[float, int] | None = None
-        for place, inst in enumerate(self.pools[Role.DECODE]):
+        best: tuple[float, Routed] | None = None
+        for inst in self.decodes:
             if inst.pending_tokens or not inst.fits(inst.admitted_bytes(request), now):
                 continue
             local = _deflected_ttft(inst, cap, *_estimated(rule, inst, request), limit, now)
             if local is not None and (best is None or local < best[0]):
-                best = local, place
+                best = local, inst
         return best[1] if best else None
 
     def _remote_ttft(self, rule: Rule, request: Request) -> float:
@@ -148,30 +144,35 @@ class Router:
 
         As printed: the queue is its tokens over the chunk, times the step of a chunk half-way through them.
         """
-        inst = self.pools[Role.PREFILL][self._least(Role.PREFILL)]
+        inst = self.shortest(self.prompts)
         chunk = inst.settings.token_budget
         pending = inst.pending_tokens
         wait = 0.0
         if pending:
             wait = pending / chunk * inst.times.prefill(chunk, pending // 2)
-        uncached, cached = _estimated(rule, inst, request)
+        uncached, prefix = _estimated(rule, inst, request)
         execution, done = 0.0, 0
         while done < uncached:
             size = min(chunk, uncached - done)
-            execution += inst.times.prefill(size, cached + done)
+            execution += inst.times.prefill(size, prefix + done)
             done += size
         if rule.kind is RuleKind.KAIROS_PRINTED:
             return wait + execution
         path = self.deployment.path
         return wait + execution + path.control_s + path.exposed_s(uncached, execution)
 
-    def _least(self, role: Role) -> int:
-        """The instance with the fewest prompt tokens pending, whatever the routing."""
-        pool = self.pools[role]
-        return min(range(len(pool)), key=lambda i: (pool[i].pending_tokens, pool[i].load, pool[i].placed))
+
+def prompt_key(inst: Routed) -> tuple[int, int, int]:
+    """Order of instances for a prompt: tokens pending, requests there, times placed upon."""
+    return inst.pending_tokens, inst.load, inst.placed
 
 
-def _cached(inst: Routed, request: Request) -> int:
+def kv_key(inst: Routed) -> tuple[float, int]:
+    """Order of decode instances for a hand-over: share of the pool placed there, times placed upon."""
+    return inst.committed / inst.pool.pool_bytes, inst.placed
+
+
+def cached(inst: Routed, request: Request) -> int:
     """Prompt tokens cached on an instance: those of its prefix cache where the blocks are known."""
     return inst.cache.hit(request) if request.blocks else request.cached_tokens
 
@@ -180,22 +181,22 @@ def _estimated(rule: Rule, inst: Routed, request: Request) -> tuple[int, int]:
     """Uncached and cached tokens as an estimate sees them; the printed one knows of no cached prefix."""
     if rule.kind is RuleKind.KAIROS_PRINTED:
         return request.isl, 0
-    cached = _cached(inst, request)
-    return request.isl - cached, cached
+    found = cached(inst, request)
+    return request.isl - found, found
 
 
 def _deflected_ttft(
-    inst: Routed, cap: Cap, uncached: int, cached: int, limit: float, now: float
+    inst: Routed, cap: Cap, uncached: int, prefix: int, limit: float, now: float
 ) -> float | None:
     """Sum the mixed steps of the largest safe chunks; None when none is safe or the limit is passed."""
     times, batch, context, budget = inst.times, inst.batch, inst.context_at(now), inst.settings.token_budget
     done, elapsed = 0, 0.0
     while done < uncached:
-        left, prefix = uncached - done, cached + done
-        chunk = largest_chunk(times, cap, left, prefix, batch, context, budget)
+        left, before = uncached - done, prefix + done
+        chunk = largest_chunk(times, cap, left, before, batch, context, budget)
         if chunk is None:
             return None
-        elapsed += times.step((Chunk(chunk, prefix),), int(chunk == left), batch, context)
+        elapsed += times.step((Chunk(chunk, before),), int(chunk == left), batch, context)
         if elapsed > limit:
             return None
         done += chunk

@@ -10,7 +10,7 @@ from ..inputs.workload import Request
 ACCOUNTS = ("queue", "admission", "load", "stretch", "link", "handover", "stalls", "gathering", "recompute")
 
 
-@dataclass
+@dataclass(slots=True)
 class Record:
     """One request's timestamps (seconds) and accounts (signed seconds), filled in as it runs.
 
