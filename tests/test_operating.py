@@ -130,9 +130,9 @@ def test_the_self_consistent_threshold_reproduces_itself(name: str, share: float
 
 
 def _times(deployment: Any) -> Any:
-    from costmodel.evaluate.reference import step_times
+    from costmodel.serving.step import step_times
 
-    return step_times(deployment)
+    return step_times(deployment.kinds)
 
 
 def test_more_load_keeps_more_prompts_local() -> None:

@@ -20,7 +20,7 @@ BUSY = deflected(Rule(RuleKind.BUSY, threshold=20, queue=2))
 every_strategy = pytest.mark.parametrize("strategy", (*STRATEGIES, BUSY), ids=[*NAMES, "busy"])
 many = settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 SECONDS = [f.name for f in fields(Record) if f.type == "float" and f.name != "held_byte_s"]
-EQUAL = ["index", "route", "cached", "preempted", "prefill_on", "decode_on"]
+EQUAL = ["index", "route", "cached", "preempted", "ahead", "ahead_tokens", "prefill_on", "decode_on"]
 
 
 def same(one: Run, other: Run) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 from ..evaluate import summary
 from ..evaluate.closed import Means
 from ..evaluate.ideal import Ideal
-from ..evaluate.reference import evaluate, step_times
+from ..evaluate.reference import step_tables
+from ..evaluate.replay import replay
 from ..evaluate.timeline import Record, Run
 from ..inputs.workload import Request, Workload
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
-from ..serving.step import StepTimes
+from ..serving.step import StepTimes, step_times
 from ..serving.strategies import Role, Strategy
 from .bands import Bands, spread
 from .goodput import PROBE, Goodput, Search
@@ -55,8 +56,9 @@ class Comparison:
         times: dict[InstanceKind, StepTimes] | None = None,
     ) -> None:
         self.deployment, self.workload, self.options = deployment, workload, options
-        self.times = times or step_times(deployment)
-        self.ideal = Ideal(list(self.times.values()))
+        self.times = times or step_times(deployment.kinds)
+        self.tables = step_tables(deployment)
+        self.ideal = Ideal(list(self.tables.values()))
         self.bands = Bands(deployment, workload, self.times)
         self._requests: list[Request] | None = None
         self._runs: dict[Strategy, Run] = {}
@@ -75,7 +77,7 @@ class Comparison:
 
     def trial(self, strategy: Strategy, requests: Sequence[Request]) -> Run:
         """Evaluate a strategy on other requests."""
-        return evaluate(strategy, self.deployment, requests, self.workload.slo, self.times, self.ideal)
+        return replay(strategy, self.deployment, requests, self.workload.slo, self.tables, self.ideal)
 
     def run(self, strategy: Strategy) -> Run:
         """Evaluate a strategy request by request at the given rate, once."""
@@ -166,6 +168,7 @@ class Comparison:
             self.deployment,
             self.workload,
             self.times,
+            self.tables,
             self.ideal,
             options.seed,
             options.progress,

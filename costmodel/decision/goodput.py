@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..evaluate.closed import ClosedForm
 from ..evaluate.ideal import Ideal
-from ..evaluate.reference import evaluate
+from ..evaluate.replay import replay
 from ..evaluate.summary import attainment, attainment_error, mean
 from ..evaluate.timeline import Record
 from ..inputs.workload import Workload
@@ -17,6 +17,7 @@ from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes
 from ..serving.strategies import Strategy
+from ..serving.table import StepTable
 
 #: Requests of one probe; the contract of the exact evaluator allows at most 1,000.
 PROBE = 600
@@ -62,13 +63,15 @@ class Search:
         deployment: Deployment,
         workload: Workload,
         times: dict[InstanceKind, StepTimes],
+        tables: dict[InstanceKind, StepTable],
         ideal: Ideal,
         seed: int,
         progress: Callable[[str], None],
         probe: int = PROBE,
     ) -> None:
         self.strategy, self.deployment, self.workload = strategy, deployment, workload
-        self.times, self.ideal, self.seed, self.progress = times, ideal, seed, progress
+        self.times, self.tables, self.ideal = times, tables, ideal
+        self.seed, self.progress = seed, progress
         self.probe, self.probes = min(probe, 1000), 0
         self.binding: str | None = None
         self.near = False
@@ -95,7 +98,7 @@ class Search:
             missed += not slo.met(record.ttft, record.tpot)
             return missed > allowed and not self.near
 
-        run = evaluate(self.strategy, self.deployment, requests, slo, self.times, self.ideal, too_many)
+        run = replay(self.strategy, self.deployment, requests, slo, self.tables, self.ideal, too_many)
         share = attainment(run.records, slo)
         if len(run.finished) == len(requests):
             self.seen.append(Probe(rate, share, attainment_error(run.records, slo)))

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from ..evaluate import summary
 from ..evaluate.closed import ClosedForm
-from ..evaluate.reference import evaluate
+from ..evaluate.replay import replay
 from ..inputs.workload import Workload
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes
 from ..serving.strategies import Strategy
+from ..serving.table import StepTable
 from .comparison import Comparison
 from .results import Elasticity
 
@@ -74,5 +75,6 @@ def _ttft(case: Case, strategy: Strategy, closed: bool, seed: int) -> float | No
     if closed or not means.stable:
         return means.ttft_s
     requests = case.workload.sample(SAMPLE, seed)
-    run = evaluate(strategy, case.deployment, requests, case.workload.slo, case.times)
+    tables = {kind: StepTable(kind, times.factors) for kind, times in case.times.items()}
+    run = replay(strategy, case.deployment, requests, case.workload.slo, tables)
     return summary.quantile(sorted(r.ttft for r in run.finished), 0.95)

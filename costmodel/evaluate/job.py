@@ -35,7 +35,7 @@ class Job(Record):
         self.p0 = self.end = self.since = -1.0
         self.prefill_on = self.decode_on = self.ends = -1
         self.copies = self.resumes = self.again = False
-        self.cached = self.preempted = self.tokens = self.done = self.taken = self.lost = self.entered = 0
+        self.ahead = self.ahead_tokens = self.cached = self.preempted = self.tokens = self.done = self.taken = self.lost = self.entered = 0
         self.held = self.admitted = self.left = self.context = self.begun = 0
         self.p1 = self.reserved = self.copied = self.d0 = self.first = self.gathered = self.stalled = 0.0
         self.queue = self.admission = self.seating = self.load = self.stretch = self.link = self.handover = 0.0

@@ -43,9 +43,9 @@ class Copy(NamedTuple):
     hidden: float
 
 
-def step_times(deployment: Deployment) -> dict[InstanceKind, StepTable]:
+def step_tables(deployment: Deployment) -> dict[InstanceKind, StepTable]:
     """Return the step times of each instance kind of a deployment, to be shared by evaluations."""
-    return {kind: StepTable(kind) for kind in {deployment.prefill, deployment.decode}}
+    return {kind: StepTable(kind) for kind in deployment.kinds}
 
 
 class Reference:
@@ -63,7 +63,7 @@ class Reference:
         self.deployment = deployment
         self.settings = deployment.settings
         self.first_token = deployment.settings.first_token
-        self.times = times or step_times(deployment)
+        self.times = times or step_tables(deployment)
         self.ideal = ideal or Ideal(list(self.times.values()))
         cap, number = mixed_cap(strategy, slo), 0
         self.pools: dict[Role, list[Instance]] = {}
@@ -140,6 +140,7 @@ class Reference:
         inst, cached, copies = self.router.place(request, now)
         record.route = "remote" if copies else "local"
         record.cached, record.prefill_on = cached, inst.number
+        record.ahead, record.ahead_tokens = len(inst.waiting) + len(inst.partial), inst.pending_tokens
         inst.waiting.append(Prompt(record, inst, copies, request.isl - cached, cached, now))
         inst.pending_tokens += request.isl - cached
         inst.load += 1

@@ -19,12 +19,12 @@ from ..serving.strategies import Role, Strategy
 from .feed import Feed
 from .ideal import Ideal
 from .job import Job
-from .reference import check_fits, copied_tokens, limits, mixed_cap, step_times
+from .reference import check_fits, copied_tokens, limits, mixed_cap, step_tables
 from .routing import Router
 from .server import Server
 from .timeline import PoolUse, Record, Run
 
-_STEP_END, _WIRE_END, _COPIED = 0, 1, 2
+_STEP_END, _PORTS_FREE, _COPIED = 0, 1, 2
 
 
 class Copy(NamedTuple):
@@ -51,8 +51,8 @@ class Replay:
     ) -> None:
         self.strategy, self.deployment = strategy, deployment
         settings = deployment.settings
-        self.first_token = settings.first_token
-        self.times = times or step_times(deployment)
+        self.first_token, self.control_s = settings.first_token, deployment.path.control_s
+        self.times = times or step_tables(deployment)
         self.ideal = ideal or Ideal(list(self.times.values()))
         cap, number = mixed_cap(strategy, slo), 0
         self.pools: dict[Role, list[Server]] = {}
@@ -63,9 +63,11 @@ class Replay:
                 number += 1
         self.router = Router(strategy, self.pools, deployment, slo)
         self.limits = limits(strategy, deployment)
+        self.longest = min(limit.most_tokens for limit in self.limits)
         self.events: list[tuple[float, int, int, Any]] = []
         self.order = 0
         self.copies: list[Copy] = []
+        self.wakes: set[float] = set()
         self.feed = Feed(())
         self.arrivals: deque[Request] = deque()
         self.arrived = 0
@@ -87,7 +89,7 @@ class Replay:
         self.feed, self.finished = Feed(requests, concurrency), finished
         for _ in range(concurrency or 1):
             self._next(0.0)
-        events, arrivals, pop = self.events, self.arrivals, heapq.heappop
+        events, arrivals, pop, push = self.events, self.arrivals, heapq.heappop, heapq.heappush
         touched: list[Server] = []
         while not self.stopped:
             if events and not (arrivals and arrivals[0][0] < events[0][0]):
@@ -104,7 +106,8 @@ class Replay:
                             self._end_step(payload, now, touched)
                     elif what == _COPIED:
                         self._copied(payload, now, touched)
-                    elif self.copies:
+                    else:
+                        self.wakes.discard(now)
                         self._start_copies(now)
                 if not arrivals or arrivals[0][0] != now:
                     break
@@ -112,7 +115,20 @@ class Replay:
             if len(touched) > 1:
                 touched[:] = dict.fromkeys(touched)
             for server in touched:
-                self._touch(server, now)
+                if server.busy:  # end the run under way at its next step boundary
+                    if server.count < 2:
+                        continue
+                    end = server.cut(now)
+                else:
+                    if server.copied:
+                        self._seat_copied(server, now)
+                    if server.inbound:
+                        self._reserve(server, now)
+                    end = server.begin(now)
+                    if end < 0:
+                        continue
+                order = self.order = server.order = self.order + 1
+                push(events, (end, _STEP_END, order, server))
             touched.clear()
         return self.last_end
 
@@ -122,26 +138,9 @@ class Replay:
         if request is not None:
             self.arrivals.append(request)
 
-    def _touch(self, server: Server, now: float) -> None:
-        """Begin a step where none is under way; else end the run under way at its next boundary."""
-        if server.busy:
-            if server.count > 1:
-                self._schedule(server, server.cut(now))
-            return
-        if server.copied:
-            self._seat_copied(server, now)
-        if server.inbound:
-            self._reserve(server, now)
-        end = server.begin(now)
-        if end >= 0:
-            self._schedule(server, end)
-
-    def _schedule(self, server: Server, end: float) -> None:
-        self.order = server.order = self.order + 1
-        heapq.heappush(self.events, (end, _STEP_END, server.order, server))
-
     def _arrive(self, request: Request, now: float, touched: list[Server]) -> None:
-        check_fits(request, self.limits)
+        if request[1] + request[2] + request[3] > self.longest:
+            check_fits(request, self.limits)
         job = Job(request, self.arrived, self.ideal.of(request), now)
         self.arrived += 1
         if not self.feed.closed:
@@ -150,6 +149,7 @@ class Replay:
         job.cached, job.copies, job.prefill_on = cached, copies, server.number
         tokens = job.tokens = job.isl - cached
         waiting = server.waiting
+        job.ahead, job.ahead_tokens = len(waiting) + len(server.partial), server.pending_tokens
         if not waiting:
             touched.append(server)
         waiting.append(job)
@@ -262,7 +262,9 @@ class Replay:
             job.admitted = job.isl
             target.hold(job, size)
             if target.peak > target.room and target.count > 1:
-                self._schedule(target, target.cut(now))
+                end = target.cut(now)
+                self.order = target.order = self.order + 1
+                heapq.heappush(self.events, (end, _STEP_END, self.order, target))
             self._copy(job, source_held, source, target, now)
 
     def _copy(self, job: Job, source_held: int, source: Server, target: Server, now: float) -> None:
@@ -273,25 +275,35 @@ class Replay:
         hidden = wire - path.exposed_s(tokens, job.p1 - job.p0) if now == job.p1 else 0.0
         job.reserved = now
         job.seating += now - job.p1
-        self.copies.append(Copy(job, source_held, source, target, wire, hidden))
-        self._start_copies(now)
+        copy = Copy(job, source_held, source, target, wire, hidden)
+        if self.copies or not self._start_copy(copy, now):
+            self.copies.append(copy)
+            self._start_copies(now)
 
     def _start_copies(self, now: float) -> None:
         """Start every copy whose two ends are both free, in order of reservation; others may pass one that waits."""
-        control = self.deployment.path.control_s
         for copy in tuple(self.copies):
-            job, _, source, target, wire, hidden = copy
-            if source.link_free > now or target.link_free > now:
-                continue
-            self.copies.remove(copy)
-            start = max(job.reserved - hidden, source.link_free, target.link_free)
-            end = source.link_free = target.link_free = start + wire
-            job.link = start + hidden - job.reserved
-            job.handover = control + wire - hidden
-            job.copied = end + control
-            self.order += 2
-            heapq.heappush(self.events, (end, _WIRE_END, self.order - 1, None))
-            heapq.heappush(self.events, (job.copied, _COPIED, self.order, copy))
+            if self._start_copy(copy, now):
+                self.copies.remove(copy)
+
+    def _start_copy(self, copy: Copy, now: float) -> bool:
+        """Start a copy if its ports are free; else look again when they are, as far as is known by now."""
+        job, _, source, target, wire, hidden = copy
+        free = max(source.link_free, target.link_free)
+        self.order += 1
+        if free > now:
+            if free not in self.wakes:
+                self.wakes.add(free)
+                heapq.heappush(self.events, (free, _PORTS_FREE, self.order, None))
+            return False
+        start = max(job.reserved - hidden, free)
+        end = source.link_free = target.link_free = start + wire
+        control = self.control_s
+        job.link = start + hidden - job.reserved
+        job.handover = control + wire - hidden
+        job.copied = end + control
+        heapq.heappush(self.events, (job.copied, _COPIED, self.order, copy))
+        return True
 
     def _copied(self, copy: Copy, now: float, touched: list[Server]) -> None:
         job, source_held, source, target, _, _ = copy

@@ -18,7 +18,9 @@ class Record:
     when the client sees token 1. ``d0``: start of its first decode step elsewhere. ``admission`` is the
     wait before prefill, ``seating`` that on the decode side; the ledger adds them. ``inflicted``: stalls
     that its prompt caused in others. ``index``: place in order of arrival. ``cached``: prompt tokens found in
-    the cache where it was computed. ``redone``: the part of ``recompute`` before token 1. ``prefill_on``/``decode_on``: instances, counted over all pools.
+    the cache where it was computed. ``ahead``: prompts on the instance when it came, with ``ahead_tokens``
+    tokens to compute. ``redone``: the part of ``recompute`` before token 1. ``prefill_on``/``decode_on``:
+    instances, counted over all pools.
     """
 
     request: Request
@@ -26,6 +28,8 @@ class Record:
     route: str = ""
     cached: int = 0
     preempted: int = 0
+    ahead: int = 0
+    ahead_tokens: int = 0
     prefill_on: int = -1
     decode_on: int = -1
     p0: float = -1.0

@@ -11,7 +11,6 @@ from ..decision.breakeven import UNKNOWNS, Root, Values, closed_form, numeric_ro
 from ..decision.operating import LONGEST, SHORTEST, operating_point, self_consistent
 from ..decision.provenance import sources as deployment_sources
 from ..errors import InputError
-from ..evaluate.reference import step_times
 from ..formulas.threshold import remote_advantage
 from ..inputs.workload import Workload
 from ..memory.kv import kv_bytes
@@ -19,7 +18,7 @@ from ..memory.parallelism import check_tp
 from ..quantities import QUANTITIES
 from ..serving.instance import InstanceKind
 from ..serving.scenario import Scenario
-from ..serving.step import StepTimes
+from ..serving.step import step_times
 from .inputs import as_connector, as_link, as_model, check_whole, kv_dtype_of, model_source
 
 SCHEMA = "costmodel.break-even/1"
@@ -142,7 +141,7 @@ def ask_break_even(
 
 def _from_deployment(scenario: Scenario, workload: Workload, stated: Values, solve: str) -> _Known:
     deployment = scenario.deployment()
-    times: dict[InstanceKind, StepTimes] = step_times(deployment)
+    times = step_times(deployment.kinds)
     point = operating_point(deployment, workload, times, overrides=stated)
     consistent, reason = None, f"only tokens have one, not {solve}"
     if solve == "tokens":

@@ -107,6 +107,11 @@ class Deployment:
     settings: Settings
 
     @property
+    def kinds(self) -> set[InstanceKind]:
+        """Instance kinds, each once."""
+        return {self.prefill, self.decode}
+
+    @property
     def gpus(self) -> int:
         """GPUs in all."""
         return self.topology.prefill * self.prefill.gpus + self.topology.decode * self.decode.gpus

@@ -214,6 +214,11 @@ class StepTimes:
         return found
 
 
+def step_times(kinds: Iterable[InstanceKind]) -> dict[InstanceKind, StepTimes]:
+    """Return the step times of instance kinds, to be shared by closed forms."""
+    return {kind: StepTimes(kind) for kind in kinds}
+
+
 def step_loads(
     kind: InstanceKind, chunks: Sequence[Chunk], last: int, batch: int, context: float
 ) -> list[Load]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import sys
 
 from costmodel.evaluate.closed import ClosedForm
-from costmodel.evaluate.reference import evaluate, step_times
+from costmodel.evaluate.replay import replay
+from costmodel.serving.step import step_times
 from costmodel.evaluate.summary import mean, mean_ledger
 from costmodel.inputs.workload import Workload
 from costmodel.serving.scenario import Scenario
@@ -35,7 +36,7 @@ def rate_at(level: float, form: ClosedForm, strategy: Strategy, workload: Worklo
 def main() -> None:
     """Print one row a workload, strategy and utilisation: reference seconds and the closed form's error."""
     deployment = Scenario("deepseek-ai/DeepSeek-V2-Lite", "a100-sxm-80gb").deployment()
-    times = step_times(deployment)
+    times = step_times(deployment.kinds)
     rules = (Rule(RuleKind.KAIROS), Rule(RuleKind.THRESHOLD, threshold=2048))
     strategies = (*STRATEGIES[:3], *(deflected(rule) for rule in rules))
     print("| workload | strategy | utilisation | requests/s |", " | ".join(COLUMNS), "|")
@@ -50,7 +51,7 @@ def main() -> None:
                 assert means.accounts is not None and means.ttft_s is not None and means.tpot_s is not None
                 records = []
                 for seed in SEEDS:
-                    run = evaluate(strategy, deployment, moved.sample(REQUESTS, seed), moved.slo, times)
+                    run = replay(strategy, deployment, moved.sample(REQUESTS, seed), moved.slo)
                     records += run.records[REQUESTS // 4 : 3 * REQUESTS // 4]
                 ledger = mean_ledger(records)
                 found = [
