@@ -7,7 +7,7 @@ hand hold to the last bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from costmodel.evaluate.reference import evaluate
+from costmodel.evaluate.replay import replay
 from costmodel.evaluate.timeline import ACCOUNTS, Record, Run
 from costmodel.inputs.workload import Request, Slo
 from costmodel.serving.deployment import Deployment, Settings, Topology, parse_topology
@@ -22,6 +23,7 @@ from costmodel.serving.handover import Handover
 from costmodel.serving.instance import InstanceKind
 from costmodel.serving.memory import KvPool
 from costmodel.serving.scenario import Scenario
+from costmodel.serving.step import StepTimes
 from costmodel.serving.strategies import Strategy
 from costmodel.serving.table import StepTable
 from costmodel.serving.work import Chunk
@@ -71,8 +73,8 @@ class RoundTimes:
             steps += 1
         return steps, passed
 
-    def prompt_compute_s(self, tokens: int, prefix: int) -> float:
-        return 0.0
+    def alone(self, tokens: int, prefix: int) -> tuple[float, float, float]:
+        return self.prefill(tokens, prefix), 0.0, 0.0
 
     def token_bytes(self, tokens: int, logits: int) -> float:
         return 0.0
@@ -93,6 +95,10 @@ class RoundPath:
     def control_s(self) -> float:
         return self.control * TICK
 
+    @property
+    def overlap(self) -> str:
+        return "layerwise" if self.layerwise else "serial"
+
     def wire_s(self, tokens: int) -> float:
         return self.token * tokens * TICK
 
@@ -107,8 +113,14 @@ def kind_of(gpu: str, tp: int, model: str = "Qwen3-0.6B") -> InstanceKind:
 
 
 @cache
-def times_of(kind: InstanceKind) -> StepTable:
-    """Step times of a kind, shared by all tests."""
+def times_of(kind: InstanceKind) -> StepTimes:
+    """Step times of a kind for closed forms, shared by all tests."""
+    return StepTimes(kind)
+
+
+@cache
+def table_of(kind: InstanceKind) -> StepTable:
+    """Step times of a kind for evaluators, shared by all tests."""
     return StepTable(kind)
 
 
@@ -123,7 +135,8 @@ class Bench:
 
     tick = TICK
     RoundTimes, RoundPath = RoundTimes, RoundPath
-    kind_of, times_of, pool_of = staticmethod(kind_of), staticmethod(times_of), staticmethod(pool_of)
+    kind_of, pool_of = staticmethod(kind_of), staticmethod(pool_of)
+    times_of, table_of = staticmethod(times_of), staticmethod(table_of)
 
     def round_deployment(
         self,
@@ -160,7 +173,13 @@ class Bench:
         run = evaluate(strategy, deployment, requests, slo, dict.fromkeys((deployment.prefill,), stub))
         for record in run.records:
             assert sum(record.account(name) for name in ACCOUNTS) == record.delay
+        again = replay(strategy, deployment, requests, slo, dict.fromkeys((deployment.prefill,), stub))
+        assert [self.seen(r) for r in again.records] == [self.seen(r) for r in run.records]
         return run.records
+
+    def seen(self, record: Record) -> tuple[Any, ...]:
+        """What either evaluator says of a request."""
+        return tuple(getattr(record, field.name) for field in fields(Record))
 
     def ledger(self, record: Record) -> dict[str, float]:
         """The accounts that are not 0, in ticks."""
@@ -199,15 +218,19 @@ class Bench:
             Settings(**engine),
         )
 
-    def times(self, deployment: Deployment) -> dict[InstanceKind, StepTable]:
-        """Shared step times of a deployment's kinds."""
+    def times(self, deployment: Deployment) -> dict[InstanceKind, StepTimes]:
+        """Shared step times of a deployment's kinds, for closed forms."""
         return {kind: times_of(kind) for kind in (deployment.prefill, deployment.decode)}
+
+    def tables(self, deployment: Deployment) -> dict[InstanceKind, StepTable]:
+        """Shared step times of a deployment's kinds, for evaluators."""
+        return {kind: table_of(kind) for kind in (deployment.prefill, deployment.decode)}
 
     def evaluate(
         self, strategy: Strategy, deployment: Deployment, requests: Sequence[Request], slo: Slo
     ) -> Run:
         """Evaluate requests with shared step times."""
-        return evaluate(strategy, deployment, requests, slo, self.times(deployment))
+        return evaluate(strategy, deployment, requests, slo, self.tables(deployment))
 
 
 @pytest.fixture(scope="session")

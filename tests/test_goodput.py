@@ -29,15 +29,16 @@ def workload(slo: Slo, rate: float = 20.0) -> Workload:
 def search(
     bench: Any, strategy: Strategy, deployment: Any, load: Workload, messages: list[str] | None = None
 ) -> Search:
-    times = bench.times(deployment)
+    tables = bench.tables(deployment)
     report = messages.append if messages is not None else lambda message: None
-    return Search(strategy, deployment, load, times, Ideal(list(times.values())), 3, report, PROBE)
+    ideal = Ideal(list(tables.values()))
+    return Search(strategy, deployment, load, bench.times(deployment), tables, ideal, 3, report, PROBE)
 
 
 def share_met(bench: Any, strategy: Strategy, deployment: Any, load: Workload) -> float:
     """Attainment, counted here, of the probe's requests."""
     slo = load.slo
-    run = evaluate(strategy, deployment, load.sample(PROBE, 3), slo, bench.times(deployment))
+    run = evaluate(strategy, deployment, load.sample(PROBE, 3), slo, bench.tables(deployment))
     met = 0
     for record in run.records:
         in_time = slo.ttft_s is None or record.first - record.request.arrival_s <= slo.ttft_s
@@ -103,10 +104,9 @@ def test_probes_are_counted_said_and_capped(bench: Any, deployment: Any) -> None
     own = search(bench, COLOCATED, deployment, workload(Slo(0.1, 0.02)), messages)
     found = own.run()
     assert found.probes == len(messages) > 3 and all("colocated" in text for text in messages)
-    times = bench.times(deployment)
-    large = Search(
-        COLOCATED, deployment, workload(Slo(1.0)), times, Ideal(list(times.values())), 1, print, 5000
-    )
+    times, tables = bench.times(deployment), bench.tables(deployment)
+    ideal = Ideal(list(tables.values()))
+    large = Search(COLOCATED, deployment, workload(Slo(1.0)), times, tables, ideal, 1, print, 5000)
     assert large.probe == 1000
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from costmodel.evaluate import summary
-from costmodel.evaluate.ideal import Ideal
+from costmodel.evaluate.ideal import Ideal, smooth
 from costmodel.evaluate.instances import Instance
 from costmodel.evaluate.reference import Reference, evaluate
 from costmodel.evaluate.timeline import ACCOUNTS, Record
@@ -119,7 +119,7 @@ class Watched(Reference):
 
 
 def watched(bench: Any, strategy: Strategy, deployment: Any, rows: list[Request]) -> tuple[Watched, Any]:
-    reference = Watched(strategy, deployment, SLO, bench.times(deployment))
+    reference = Watched(strategy, deployment, SLO, bench.tables(deployment))
     return reference, reference.run(rows)
 
 
@@ -206,7 +206,7 @@ def test_the_same_again_and_at_another_clock(
     # Everything twice as slow, by a power of two: each time doubles to the last bit.
     slow = {
         kind: times.with_factors(dict.fromkeys(kind.efficiency.operators, 2.0))
-        for kind, times in bench.times(deployment).items()
+        for kind, times in bench.tables(deployment).items()
     }
     path = type(deployment.path)(
         **{
@@ -258,13 +258,13 @@ def test_alone_a_request_has_no_delay_but_its_hand_over(bench: Any, strategy: St
 
 def test_ideal_is_that_of_the_fastest_kind_step_by_step(bench: Any) -> None:
     kinds = [bench.kind_of("a100-sxm-80gb", 1), bench.kind_of("h100-sxm", 1)]
-    both = [bench.times_of(kind) for kind in kinds]
+    both = [bench.table_of(kind) for kind in kinds]
     prefill, decode = Ideal(both).of(Request(0.0, 70, 20, 5))
     fast = both[1]
     assert prefill == fast.prefill(70, 20)
     # j = 1..4 over 90 + j cached tokens
     assert decode == pytest.approx(sum(fast.decode(1, 90 + j) for j in (1, 2, 3, 4)), rel=1e-12)
-    assert Ideal(both).smooth(Request(0.0, 70, 20, 5))[1] == pytest.approx(decode, rel=1e-9)
+    assert smooth(both, Request(0.0, 70, 20, 5))[1] == pytest.approx(decode, rel=1e-9)
 
 
 # --- a second simulator ---------------------------------------------------------------------------------

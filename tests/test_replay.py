@@ -13,7 +13,15 @@ from costmodel.evaluate.reference import evaluate
 from costmodel.evaluate.replay import replay
 from costmodel.evaluate.timeline import Record, Run
 from costmodel.inputs.workload import Request, Slo
-from costmodel.serving.strategies import CHUNKED, COLOCATED, DISAGGREGATED, Rule, RuleKind, Strategy, deflected
+from costmodel.serving.strategies import (
+    CHUNKED,
+    COLOCATED,
+    DISAGGREGATED,
+    Rule,
+    RuleKind,
+    Strategy,
+    deflected,
+)
 from test_ledger import KAIROS, NAMES, SLO, STRATEGIES, deployments, requests
 
 BUSY = deflected(Rule(RuleKind.BUSY, threshold=20, queue=2))
@@ -45,6 +53,6 @@ def test_replay_is_the_reference(
     bench: Any, strategy: Strategy, rows: list[Request], shape: dict[str, Any], concurrency: int | None
 ) -> None:
     deployment = bench.deployment(shape.pop("topology"), **shape)
-    times = bench.times(deployment)
+    times = bench.tables(deployment)
     one = evaluate(strategy, deployment, rows, SLO, times, concurrency=concurrency)
     same(one, replay(strategy, deployment, rows, SLO, times, concurrency=concurrency))

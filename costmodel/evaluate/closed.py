@@ -17,7 +17,7 @@ from ..serving.instance import InstanceKind
 from ..serving.memory import KvPool
 from ..serving.step import StepTimes
 from ..serving.strategies import Role, RuleKind, Schedule, Strategy
-from .ideal import Ideal
+from .ideal import smooth
 from .prompts import PromptTimes, moments
 from .stations import Offered, Station, mixed_station, queue_wait, whole_station
 
@@ -102,8 +102,7 @@ class ClosedForm:
         self.requests = workload.typical(points)
         self.ones = [1.0] * len(self.requests)
         self.rate, self.scv = workload.rate, workload.arrivals.cv**2
-        ideal = Ideal(list(times.values()))
-        pairs = [ideal.smooth(r) for r in self.requests]
+        pairs = [smooth(times.values(), r) for r in self.requests]
         self.ideals = [prefill for prefill, _ in pairs]
         self.ideal_prefill = self._mean(self.ideals)
         self.ideal_decode = self._mean([decode for _, decode in pairs])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ..inputs.workload import Request
@@ -17,6 +17,10 @@ class Alone(Protocol):
     def decode(self, batch: int, context: float) -> float:
         """One decode step."""
 
+
+class Runs(Alone, Protocol):
+    """Times of many decode steps at once, too."""
+
     def run(self, batch: int, context: int, count: int) -> float:
         """``count`` decode steps, the first of them over ``context`` tokens in all."""
 
@@ -24,19 +28,9 @@ class Alone(Protocol):
 class Ideal:
     """Prefill and decode times of a request alone. The fastest kind is the one whose sum is least."""
 
-    def __init__(self, kinds: Sequence[Alone]) -> None:
+    def __init__(self, kinds: Sequence[Runs]) -> None:
         self.kinds = list(kinds)
         self._only = self.kinds[0] if len(self.kinds) == 1 else None
-
-    def smooth(self, request: Request) -> tuple[float, float]:
-        """``of`` with every decode step at the mean context: the same where steps are affine in the context."""
-        gaps = request.output_tokens - 1
-        context = request.isl + request.output_tokens / 2
-        pairs = [
-            (times.prefill(request.uncached_tokens, request.cached_tokens), gaps * times.decode(1, context))
-            for times in self.kinds
-        ]
-        return min(pairs, key=sum)
 
     def of(self, request: Request) -> tuple[float, float]:
         """Return (prefill, decode) seconds of a request alone on the fastest kind."""
@@ -49,3 +43,14 @@ class Ideal:
             decode = times.run(1, first, gaps) if gaps else 0.0
             best = min(best, (times.prefill(uncached, cached), decode), key=sum)
         return best
+
+
+def smooth(kinds: Iterable[Alone], request: Request) -> tuple[float, float]:
+    """``Ideal.of`` with every decode step at the mean context: the same where steps are affine in the context."""
+    gaps = request.output_tokens - 1
+    context = request.isl + request.output_tokens / 2
+    pairs = [
+        (times.prefill(request.uncached_tokens, request.cached_tokens), gaps * times.decode(1, context))
+        for times in kinds
+    ]
+    return min(pairs, key=sum)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 from ..inputs.workload import Request
 from ..serving.bound import step_bound
@@ -13,76 +12,9 @@ from ..serving.instance import InstanceKind
 from ..serving.memory import KvPool
 from ..serving.strategies import Schedule
 from ..serving.table import StepTable
-from ..serving.work import Chunk
 from .prefix import PrefixCache
-from .timeline import PoolUse, Record
-
-
-@dataclass(slots=True, eq=False)
-class Prompt:
-    """A prompt on its way through an instance, and whether its KV leaves afterwards.
-
-    ``tokens`` to compute over ``cached`` ones, ``done`` so far. A preempted one starts again: ``since`` then,
-    with ``lost`` tokens to regain, or as the decode ``resumes`` that it was, which produces its next token at the
-    end.
-    """
-
-    record: Record
-    instance: Instance
-    copies: bool
-    tokens: int
-    cached: int
-    placed: float
-    done: int = 0
-    taken: int = 0
-    entered: int = 0
-    held: int = 0
-    lost: int = 0
-    since: float = 0.0
-    resumes: Sequence_ | None = None
-
-    @property
-    def left(self) -> int:
-        """Tokens still to compute."""
-        return self.tokens - self.done
-
-    @property
-    def fresh(self) -> bool:
-        """True for one that was never preempted."""
-        return self.resumes is None and not self.lost
-
-    @property
-    def chunk(self) -> Chunk:
-        """The part taken into the current step."""
-        return Chunk(self.taken, self.cached + self.done)
-
-
-@dataclass(slots=True, eq=False)
-class Sequence_:
-    """A running decode: steps left, and the context of the next one.
-
-    ``again``: its next step recomputes the last prompt token. ``since``: when it was preempted, until its next
-    decode step begins. ``held``: bytes a GPU.
-    """
-
-    record: Record
-    again: bool
-    left: int
-    context: int
-    held: int = 0
-    entered: int = 0
-    since: float | None = None
-
-    @property
-    def known(self) -> int:
-        """Prompt tokens and tokens produced so far."""
-        return self.context
-
-
-def decode_of(record: Record, again: bool) -> Sequence_:
-    """Return the decode of a request whose prompt is computed."""
-    request = record.request
-    return Sequence_(record, again, request.output_tokens - 1, request.isl if again else request.isl + 1)
+from .tasks import Prompt, Sequence_
+from .timeline import PoolUse
 
 
 class Instance:
@@ -144,7 +76,7 @@ class Instance:
 
     def context_at(self, now: float) -> int:
         """Tokens of all running decodes."""
-        del now  # the state of an instance is always that of now
+        del now  # an instance stands where it is
         return self.context
 
     def fits(self, size: int, now: float) -> bool:
@@ -183,7 +115,8 @@ class Instance:
                     sequence.held = size
                 self.used_bytes += grown
                 break
-            self._preempt(max((*self.running, *self.partial), key=lambda s: s.entered), now)
+            present: list[Prompt | Sequence_] = [*self.running, *self.partial]
+            self._preempt(max(present, key=lambda one: one.entered), now)
             preempted = True
         return preempted
 
@@ -207,7 +140,7 @@ class Instance:
                 last.since = now
             cached = last.record.cached
             tokens = last.known - cached
-            prompt = Prompt(last.record, self, False, tokens, cached, now, resumes=last)
+            prompt = Prompt(last.record, False, tokens, cached, now, resumes=last)
             self.pending_tokens += tokens
         self.waiting.appendleft(prompt)
 
@@ -392,7 +325,7 @@ class Instance:
             redone += chunk.tokens if prompt.resumes else min(chunk.tokens, max(0, prompt.lost - prompt.done))
             self._prefix += chunk.prefix
             if last and prompt.resumes is None:
-                self._chunk_compute += self.times.prompt_compute_s(prompt.tokens, prompt.cached)
+                self._chunk_compute += self.times.alone(prompt.tokens, prompt.cached)[2]
         if redone:
             use.recompute_s += (length - self._base) * redone / (tokens - batch)
         if batch:

@@ -23,8 +23,12 @@ class Job(Record):
         "admitted", "again", "begun", "context", "copies", "done", "ends", "entered", "gathered", "held", "isl",
         "left", "lost", "outputs", "placed", "resumes", "since", "stalled", "taken", "tokens",
     )  # fmt: skip
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def __init__(self, request: Request, index: int, ideal: tuple[float, float], now: float) -> None:
         # Not by Record's own __init__: this one is called for every request.
@@ -35,10 +39,13 @@ class Job(Record):
         self.p0 = self.end = self.since = -1.0
         self.prefill_on = self.decode_on = self.ends = -1
         self.copies = self.resumes = self.again = False
-        self.ahead = self.ahead_tokens = self.cached = self.preempted = self.tokens = self.done = self.taken = self.lost = self.entered = 0
+        self.ahead = self.ahead_tokens = 0
+        self.cached = self.preempted = self.tokens = self.done = self.taken = self.lost = self.entered = 0
         self.held = self.admitted = self.left = self.context = self.begun = 0
         self.p1 = self.reserved = self.copied = self.d0 = self.first = self.gathered = self.stalled = 0.0
-        self.queue = self.admission = self.seating = self.load = self.stretch = self.link = self.handover = 0.0
+        self.queue = self.admission = self.seating = self.load = self.stretch = self.link = self.handover = (
+            0.0
+        )
         self.stalls = self.gathering = self.recompute = self.redone = self.inflicted = self.held_byte_s = 0.0
 
     @property

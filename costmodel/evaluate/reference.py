@@ -24,9 +24,10 @@ from ..serving.strategies import Role, Strategy
 from ..serving.table import StepTable
 from .feed import Feed
 from .ideal import Ideal
-from .instances import Instance, Prompt, Sequence_, decode_of
+from .instances import Instance
 from .prefix import PrefixCache
 from .routing import Router
+from .tasks import Prompt, Sequence_, decode_of
 from .timeline import PoolUse, Record, Run
 
 _STEP_END, _WIRE_END, _COPIED, _ARRIVAL = 0, 1, 2, 3
@@ -137,11 +138,12 @@ class Reference:
         if not self.feed.closed:
             self._next(now)
         request = record.request
+        inst: Instance
         inst, cached, copies = self.router.place(request, now)
         record.route = "remote" if copies else "local"
         record.cached, record.prefill_on = cached, inst.number
         record.ahead, record.ahead_tokens = len(inst.waiting) + len(inst.partial), inst.pending_tokens
-        inst.waiting.append(Prompt(record, inst, copies, request.isl - cached, cached, now))
+        inst.waiting.append(Prompt(record, copies, request.isl - cached, cached, now))
         inst.pending_tokens += request.isl - cached
         inst.load += 1
         inst.placed += 1
@@ -181,7 +183,7 @@ class Reference:
             self._finish(inst, sequence, now)
         touched = [inst]
         for prompt in prompts:
-            touched += self._prefilled(prompt, now)
+            touched += self._prefilled(inst, prompt, now)
         self._reserve(inst, now)
         return touched
 
@@ -201,11 +203,11 @@ class Reference:
 
     # --- hand-over -----------------------------------------------------------------------------------
 
-    def _prefilled(self, prompt: Prompt, now: float) -> list[Instance]:
+    def _prefilled(self, inst: Instance, prompt: Prompt, now: float) -> list[Instance]:
         """A prompt is complete: it starts to decode here, or queues for memory on a decode instance."""
-        record, inst = prompt.record, prompt.instance
+        record = prompt.record
         if prompt.resumes is not None:
-            return self._resumed(prompt, prompt.resumes, now)
+            return self._resumed(inst, prompt, prompt.resumes, now)
         record.p1 = now
         record.stretch = now - record.p0 - record.redone - record.ideal_prefill
         inst.cache.add(record.request, inst.pool.pool_bytes - inst.committed)
@@ -232,9 +234,8 @@ class Reference:
         self._reserve(target, now)
         return [inst]
 
-    def _resumed(self, prompt: Prompt, sequence: Sequence_, now: float) -> list[Instance]:
+    def _resumed(self, inst: Instance, prompt: Prompt, sequence: Sequence_, now: float) -> list[Instance]:
         """A preempted decode is computed again, and produced its next token on the way."""
-        inst = prompt.instance
         if sequence.again:
             sequence.again, sequence.record.first = False, now
             assert sequence.since is not None

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 from ..inputs.workload import Request, Slo
 from ..serving.deployment import Deployment
@@ -20,7 +20,7 @@ from .feed import Feed
 from .ideal import Ideal
 from .job import Job
 from .reference import check_fits, copied_tokens, limits, mixed_cap, step_tables
-from .routing import Router
+from .routing import Routed, Router
 from .server import Server
 from .timeline import PoolUse, Record, Run
 
@@ -36,6 +36,36 @@ class Copy(NamedTuple):
     target: Server
     wire: float
     hidden: float
+
+
+class _Router(Router):
+    """The router over servers, without a function call an instance."""
+
+    def shortest(self, pool: Sequence[Routed]) -> Server:
+        """Return the server with the fewest prompt tokens pending."""
+        servers = cast(list[Server], pool)
+        best = servers[0]
+        for server in servers:
+            if server.pending_tokens != best.pending_tokens:
+                better = server.pending_tokens < best.pending_tokens
+            elif server.load != best.load:
+                better = server.load < best.load
+            else:
+                better = server.placed < best.placed
+            if better:
+                best = server
+        return best
+
+    def least_kv(self) -> Server:
+        """Return the decode server with the smallest share of its KV pool placed there."""
+        servers = cast(list[Server], self.decodes)
+        best = servers[0]
+        least = best.committed / best.room
+        for server in servers:
+            share = server.committed / server.room
+            if share < least or (share == least and server.placed < best.placed):
+                best, least = server, share
+        return best
 
 
 class Replay:
@@ -61,7 +91,7 @@ class Replay:
             for kind, memory in deployment.pool(spec.role):
                 pool.append(Server(number, kind, self.times[kind], memory, spec.schedule, settings, cap))
                 number += 1
-        self.router = Router(strategy, self.pools, deployment, slo)
+        self.router: Any = _Router(strategy, cast(Any, self.pools), deployment, slo)
         self.limits = limits(strategy, deployment)
         self.longest = min(limit.most_tokens for limit in self.limits)
         self.events: list[tuple[float, int, int, Any]] = []
@@ -272,7 +302,9 @@ class Replay:
         tokens = copied_tokens(job.request, target.cache)
         wire = path.wire_s(tokens)
         # Layers copied during prefill are hidden only if memory had been reserved by then.
-        hidden = wire - path.exposed_s(tokens, job.p1 - job.p0) if now == job.p1 else 0.0
+        hidden = 0.0
+        if now == job.p1 and path.overlap != "serial":
+            hidden = wire - path.exposed_s(tokens, job.p1 - job.p0)
         job.reserved = now
         job.seating += now - job.p1
         copy = Copy(job, source_held, source, target, wire, hidden)
@@ -313,7 +345,8 @@ class Replay:
         if job.request.blocks:
             target.cache.add(job.request, target.room - target.committed)
         target.copied.append(job)
-        touched.append(source)
+        if source.waiting:
+            touched.append(source)
         touched.append(target)
 
     def uses(self) -> list[PoolUse]:
@@ -322,7 +355,7 @@ class Replay:
         for role, servers in self.pools.items():
             use = PoolUse(role.value, len(servers), sum(s.kind.gpus for s in servers), span_s=self.last_end)
             for server in servers:
-                server.add_use(use)
+                server.use.add_to(use, server.kind, server.times)
             uses.append(use)
         return uses
 

@@ -21,14 +21,26 @@ class Routed(Protocol):
     ``committed``: bytes of KV a GPU that those which decode there were or will be admitted with.
     """
 
-    settings: Settings
-    times: Steps
-    pool: KvPool
-    cache: PrefixCache
     pending_tokens: int
     load: int
     placed: int
     committed: int
+
+    @property
+    def settings(self) -> Settings:
+        """What the engine is told."""
+
+    @property
+    def times(self) -> Steps:
+        """Its step times."""
+
+    @property
+    def pool(self) -> KvPool:
+        """Its KV memory."""
+
+    @property
+    def cache(self) -> PrefixCache:
+        """Its prefix cache."""
 
     @property
     def batch(self) -> int:
@@ -95,7 +107,7 @@ class Router:
 
     def least_kv(self) -> Any:
         """Return the decode instance with the fewest KV bytes placed there."""
-        return min(self.decodes, key=kv_key)
+        return self.decodes[0] if len(self.decodes) == 1 else min(self.decodes, key=kv_key)
 
     def _turn(self, pool: Sequence[Routed]) -> Any:
         turn = self._turns.get(id(pool), 0)
@@ -107,12 +119,14 @@ class Router:
         if self.routing == "round-robin":
             return self._turn(pool)
         if self.routing == "prefix" and request.blocks:
-            return min(pool, key=lambda inst: (prompt_key(inst)[0] - cached(inst, request), *prompt_key(inst)))
+            return min(
+                pool, key=lambda inst: (prompt_key(inst)[0] - cached(inst, request), *prompt_key(inst))
+            )
         return self.shortest(pool)
 
     def shortest(self, pool: Sequence[Routed]) -> Any:
         """Return the instance with the fewest prompt tokens pending."""
-        return min(pool, key=prompt_key)
+        return pool[0] if len(pool) == 1 else min(pool, key=prompt_key)
 
     def _deflection(self, rule: Rule, request: Request, now: float) -> Any:
         """Return the decode instance that computes this prompt itself, or None to prefill remotely."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections import deque
 
 from ..inputs.workload import Request
-from ..serving.bound import step_bound
 from ..serving.chunk_cap import Cap, largest_chunk
 from ..serving.deployment import Settings
 from ..serving.instance import InstanceKind
 from ..serving.memory import KvPool
 from ..serving.strategies import Schedule
 from ..serving.table import StepTable
+from ..serving.work import Chunk
 from .batch import Batch
 from .job import Job
 from .prefix import PrefixCache
-from .timeline import PoolUse
+from .use import Use
 
 
 class Server(Batch):
@@ -51,7 +51,11 @@ class Server(Batch):
         # Memory: an upper bound of what is held where windows forget, else exactly that; ``peak`` at a run's end;
         # ``fixed``: of those that do not decode here.
         self.room, self.size = pool.pool_bytes, pool.sequence
-        self.bytes_of, self.slope, self.linear = self.size.function(), self.size.most_per_token, self.size.linear
+        self.bytes_of, self.slope, self.linear = (
+            self.size.function(),
+            self.size.most_per_token,
+            self.size.linear,
+        )
         self.used = self.peak = self.fixed = self.seats = self.entries = 0
         # The step or run under way: ``count`` decode steps, or 0 of a step with prompts; ``order`` of its end.
         self.busy = False
@@ -61,11 +65,7 @@ class Server(Batch):
         self.prompts: list[Job] = []
         self._blocked: Job | None = None
         self._since = 0.0
-        # Use: seconds by kind of step, decode steps by batch, bytes and FLOPs of the rest.
-        self.prefill_s = self.decode_s = self.mixed_s = self.mixed_decode_s = self.recompute_s = 0.0
-        self._steps: dict[int, int] = {}
-        self._others = self._contexts = self._prefix = 0
-        self._moved = self._compute = 0.0
+        self.use = Use()
 
     # --- what a router sees at a moment -------------------------------------------------------------
 
@@ -193,7 +193,8 @@ class Server(Batch):
         return self._begin_run(now) if self.batch else -1.0
 
     def _begin_run(self, now: float) -> float:
-        count, batch = self.steps_left(), self.batch
+        batch, (ends, _, first) = self.batch, self.ending[0]
+        count = ends - self.steps if first.ends == ends else self.steps_left()
         if self.returning:
             self.bring_back(now)
         if self.again or (self.lag and self.waiting) or (self.cap is not None and self.partial):
@@ -205,8 +206,8 @@ class Server(Batch):
                 count = 1 + int((self.room - self.used) // each)
                 self.peak = self.used + each * (count - 1)
         self.busy, self.started, self.count = True, now, count
-        self.length = self.times.run(batch, self.context, count)
-        return now + self.length
+        length = self.length = self.times.run(batch, self.context, count)
+        return now + length
 
     def cut(self, now: float) -> float:
         """Let the run under way end at the first step boundary from now on; return when."""
@@ -217,56 +218,63 @@ class Server(Batch):
 
     def _begin_prompts(self, prompts: list[Job], now: float) -> float:
         """Begin a step of prompts, beside the decodes where they mix."""
-        times, batch = self.times, self.batch if self.mixes else 0
-        tokens, last, chunks = 0, 0, []
+        times, use, batch = self.times, self.use, self.batch if self.mixes else 0
+        if not batch and len(prompts) == 1 and (job := prompts[0]).taken == job.tokens and job.since < 0:
+            return self._begin_alone(job, prompts, now)
+        tokens, last, redone = batch, batch, 0
+        chunks: list[Chunk] = []
         for job in prompts:
             if job.p0 < 0:
                 job.p0 = now
                 job.queue = now - job.request[0] - job.admission
             taken, done = job.taken, job.done
+            prefix = job.cached + done
             tokens += taken
-            chunks.append((taken, job.cached + done))
+            chunks.append(Chunk(taken, prefix))
+            use.prefix += prefix
+            if job.resumes or job.lost:
+                redone += taken if job.resumes else min(taken, max(0, job.lost - done))
             if done + taken == job.tokens:
                 last += 1
+                if not job.resumes:
+                    use.compute_s += times.alone(job.tokens, job.cached)[2]
         if batch:
             if self.returning:
                 self.bring_back(now)
-            self.base = times.decode(batch, self.context)
-            self.length = times.step(chunks, last, batch, self.context)
+            base = times.decode(batch, self.context)
+            length = times.step(chunks, last - batch, batch, self.context)
+            use.mixed_s += length
+            use.mixed_decode_s += base
+            use.tokens += batch
+            use.contexts += self.context
         else:
-            self.base = 0.0
-            single = len(chunks) == last == 1
-            self.length = times.prefill(*chunks[0]) if single else times.step(chunks, last, 0, 0)
-        self.stalling = self.batch - len(self.again) - len(self.returning)
-        self._count(prompts, chunks, tokens, last, batch)
-        self.prompts, self.busy, self.started, self.count = prompts, True, now, 0
-        return now + self.length
-
-    def _count(
-        self, prompts: list[Job], chunks: list[tuple[int, int]], tokens: int, last: int, batch: int
-    ) -> None:
-        """Note what a step of prompts does."""
-        if batch:
-            self.mixed_s += self.length
-            self.mixed_decode_s += self.base
-            self._others += batch
-            self._contexts += self.context
-        else:
-            self.prefill_s += self.length
-        self._moved += self.times.token_bytes(tokens + batch, last + batch)
-        self._steps[0] = self._steps.get(0, 0) + 1
-        redone = 0
-        for job, (taken, prefix) in zip(prompts, chunks):
-            self._prefix += prefix
-            if job.resumes:
-                redone += taken
-            else:
-                if job.lost:
-                    redone += min(taken, max(0, job.lost - job.done))
-                if job.done + taken == job.tokens:
-                    self._compute += self.times.prompt_compute_s(job.tokens, job.cached)
+            base = 0.0
+            length = times.step(chunks, last, 0, 0)
+            use.prefill_s += length
         if redone:
-            self.recompute_s += (self.length - self.base) * redone / tokens
+            use.recompute_s += (length - base) * redone / (tokens - batch)
+        use.prompt_steps += 1
+        use.moved += times.token_bytes(tokens, last)
+        self.stalling = self.batch - len(self.again) - len(self.returning)
+        self.base, self.length = base, length
+        self.prompts, self.busy, self.started, self.count = prompts, True, now, 0
+        return now + length
+
+    def _begin_alone(self, job: Job, prompts: list[Job], now: float) -> float:
+        """Begin a step of one whole prompt."""
+        job.p0 = now
+        job.queue = now - job.placed - job.admission
+        length, moved, compute = self.times.alone(job.tokens, job.cached)
+        use = self.use
+        use.prefix += job.cached
+        use.prompt_steps += 1
+        use.moved += moved
+        use.compute_s += compute
+        use.prefill_s += length
+        self.stalling = self.batch - len(self.again) - len(self.returning) if self.batch else 0
+        self.base, self.length = 0.0, length
+        self.prompts, self.busy, self.started, self.count = prompts, True, now, 0
+        return now + length
 
     def _take(self, now: float, admits: bool) -> list[Job]:
         """Take prompts into the coming step: partial ones first, then new ones while memory admits them."""
@@ -338,14 +346,18 @@ class Server(Batch):
         count, batch = self.count, self.batch
         completed = []
         if count:
-            self.count, length = 0, self.length
-            self.decode_s += length
-            self._steps[batch] = self._steps.get(batch, 0) + count
-            self._contexts += count * self.context + batch * (count * (count - 1) // 2)
+            self.count, length, context, use = 0, self.length, self.context, self.use
+            use.decode_s += length
+            use.runs[batch] = use.runs.get(batch, 0) + count
+            use.contexts += count * context + batch * (count * (count - 1) // 2)
             if self.grows:
-                self.used += self.slope * batch * (count - 1)
-                self.peak = self.used
-            self.advance(count, length, 0.0, now)
+                self.used = self.peak = self.used + self.slope * batch * (count - 1)
+            if self.again:
+                self.advance(count, length, 0.0, now)
+            else:
+                self.steps += count
+                self.context = context + count * batch
+                self.gathered += length
         else:
             if batch:
                 if self.mixes:
@@ -378,17 +390,3 @@ class Server(Batch):
                 completed.append(job)
                 self.partial.remove(job)
         return completed
-
-    def add_use(self, use: PoolUse) -> None:
-        """Add what this instance did to the use of its pool."""
-        times, kind = self.times, self.kind
-        for name in ("prefill_s", "decode_s", "mixed_s", "mixed_decode_s", "recompute_s"):
-            setattr(use, name, getattr(use, name) + getattr(self, name))
-        use.busy_s += self.prefill_s + self.decode_s + self.mixed_s
-        use.steps += sum(self._steps.values())
-        runs = [(batch, count) for batch, count in self._steps.items() if batch]
-        tokens = self._others + sum(batch * count for batch, count in runs)
-        moved = self._moved + sum(count * times.token_bytes(batch, batch) for batch, count in runs)
-        use.compute_bound_s += self._compute + step_bound(kind, (), 0, tokens, self._contexts).compute_s
-        cached = times.cached_bytes(tokens, self._contexts + self._prefix)
-        use.memory_bound_s += (moved + cached) / kind.memory_peak

@@ -16,7 +16,6 @@ from ..inputs.workload import Workload
 from ..memory.kv import kv_bytes
 from ..memory.parallelism import check_tp
 from ..quantities import QUANTITIES
-from ..serving.instance import InstanceKind
 from ..serving.scenario import Scenario
 from ..serving.step import step_times
 from .inputs import as_connector, as_link, as_model, check_whole, kv_dtype_of, model_source

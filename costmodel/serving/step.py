@@ -137,7 +137,7 @@ class StepTimes:
 
     def _attention(self, loads: Iterable[Load]) -> float:
         factors, kind = self.factors, self.kind
-        return sum(ld.runs * load_time(kind, ld) * factors.get(ld.kind, 1.0) for ld in loads)
+        return float(sum(ld.runs * load_time(kind, ld) * factors.get(ld.kind, 1.0) for ld in loads))
 
     def decode(self, batch: int, context: float) -> float:
         """Time of a step of ``batch`` decodes over ``context`` cached tokens in all."""

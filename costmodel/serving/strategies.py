@@ -99,7 +99,7 @@ class Rule:
             return f"threshold {self.threshold}"
         if self.kind is RuleKind.BUSY:
             return f"threshold {self.threshold} or {self.queue} waiting"
-        return self.kind.value
+        return str(self.kind.value)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from itertools import pairwise
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..inputs.model import Attention, LatentAttention
@@ -57,11 +57,10 @@ class StepTable:
         self._computing = Specialised(
             lambda n, prefix: step_bound(kind, (Chunk(n, prefix),), 1, 0, 0).compute_s
         )
-        self._computed: dict[tuple[int, int], float] = {}
         self._tokens: dict[int, float] = {}
         self._heads: dict[int, float] = {0: 0.0}
         self._bytes: dict[tuple[int, int], float] = {}
-        self._prefills: dict[tuple[int, int], float] = {}
+        self._prompts: dict[tuple[int, int], tuple[float, float, float]] = {}
         self._lines: dict[int, tuple[list[float], list[Line]]] = {}
         self._knots = _knots(kind)
 
@@ -106,32 +105,32 @@ class StepTable:
         reads, rest = (decode_loads(self.kind, batch, tokens) for tokens in (context, 0.0))
         return sum(a.runs * (a.bytes_moved - b.bytes_moved) for a, b in zip(reads, rest))
 
-    def prefill(self, tokens: int, prefix: int = 0) -> float:
-        """Time of one prompt alone: ``tokens`` uncached over ``prefix`` cached, in one step."""
+    def alone(self, tokens: int, prefix: int) -> tuple[float, float, float]:
+        """One prompt in one step of its own: its time, the bytes of everything but attention, and the time of its
+        FLOPs at the peak rate (the same however it is cut into chunks).
+        """
         key = (tokens, prefix)
-        found = self._prefills.get(key)
+        found = self._prompts.get(key)
         if found is None:
-            found = self._prefills[key] = self.token_time(tokens, 1) + self.chunk_time(tokens, prefix)
+            time = self.token_time(tokens, 1) + self.chunk_time(tokens, prefix)
+            found = time, self.token_bytes(tokens, 1), self._computing(tokens, prefix)
+            self._prompts[key] = found
         return found
 
-    def prompt_compute_s(self, tokens: int, prefix: int) -> float:
-        """Time of a prompt's FLOPs at the peak rate, however it is cut into chunks."""
-        key = (tokens, prefix)
-        found = self._computed.get(key)
-        if found is None:
-            found = self._computed[key] = self._computing(tokens, prefix)
-        return found
+    def prefill(self, tokens: int, prefix: int = 0) -> float:
+        """Time of one prompt alone: ``tokens`` uncached over ``prefix`` cached, in one step."""
+        return self.alone(tokens, prefix)[0]
 
     def step(self, chunks: Sequence[Chunk], last: int, batch: int, context: float) -> float:
         """Time of a step of chunks, ``last`` of which end their prompt, and ``batch`` decodes."""
         time = self.token_time(batch + sum(chunk[0] for chunk in chunks), batch + last)
         if not batch:
-            return time + sum(self.chunk_time(*chunk) for chunk in chunks)
+            return float(time + sum(self.chunk_time(*chunk) for chunk in chunks))
         if not chunks:
             return self.decode(batch, context)
         if not self._mixes:
             attention = self.decode(batch, context) - self.token_time(batch, batch)
-            return time + sum(self.chunk_time(*chunk) for chunk in chunks) + attention
+            return float(time + sum(self.chunk_time(*chunk) for chunk in chunks) + attention)
         shape = [number for chunk in chunks for number in chunk]
         if len(chunks) > _MOST_CHUNKS:
             return time + float(self._mixed(batch, context, *shape))
