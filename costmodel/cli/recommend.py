@@ -11,9 +11,7 @@ from .options import MOST_REQUESTS, MOST_SEED, Quantity, Whole, answers, model_a
 from .progress import Progress
 from .scenario import deployment_options, later_options, take_scenario, take_workload, workload_options
 
-RULE = (
-    "Rule of the deflected strategy: kairos, kairos-printed or threshold:N; default: the better on a trial."
-)
+RULE = "Rule of the deflected strategy: kairos, kairos-printed, threshold:N or busy:N:Q; default: the better on a trial."
 BUDGET = (
     "All tokens of a mixed step (vLLM's --max-num-batched-tokens); decodes take theirs first; default 2048."
 )
@@ -62,18 +60,19 @@ def command(
     from ..questions.recommend import ask_recommend
 
     workload = take_workload(options)
-    scenario = take_scenario(model, options, token_budget=_budget(options))
+    scenario = take_scenario(model, options, token_budget=take_budget(options))
     progress = Progress(silent=options["quiet"])
     own = Options(
         requests=options["requests"], probe=options["probe"], seed=options["seed"], progress=progress
     )
     try:
-        return ask_recommend(scenario, workload, own, method=method, rule=_rule(rule, alpha, beta))
+        return ask_recommend(scenario, workload, own, method=method, rule=take_rule(rule, alpha, beta))
     finally:
         progress.done()
 
 
-def _budget(options: dict[str, Any]) -> int | None:
+def take_budget(options: dict[str, Any]) -> int | None:
+    """Remove --token-budget and --chunk and return the one that is given."""
     from ..errors import InputError
 
     budget, chunk = options.pop("token_budget"), options.pop("chunk")
@@ -85,7 +84,7 @@ def _budget(options: dict[str, Any]) -> int | None:
     return found
 
 
-def _rule(text: str | None, alpha: float | None, beta: float | None) -> Any:
+def take_rule(text: str | None, alpha: float | None, beta: float | None) -> Any:
     """Return the rule; alpha or beta alone mean Kairos with the copy in its estimate."""
     from ..errors import InputError
     from ..serving.strategies import RuleKind, parse_rule
@@ -95,6 +94,6 @@ def _rule(text: str | None, alpha: float | None, beta: float | None) -> Any:
     if text is None and not given:
         return None
     found = parse_rule(RuleKind.KAIROS.value if text is None else text)
-    if given and found.kind is RuleKind.THRESHOLD:
-        raise InputError(f"--{' and --'.join(given)}: settings of Kairos; a constant threshold has none")
+    if given and not found.kairos:
+        raise InputError(f"--{' and --'.join(given)}: settings of Kairos; a threshold has none")
     return replace(found, **given)

@@ -76,6 +76,12 @@ def later_options() -> Callable[[F], F]:
 def deployment_options() -> Callable[[F], F]:
     """GPUs, wires and engine settings: the fields of a Scenario."""
     seqs = "Sequences of an instance, running or reserved; default 256."
+    policy = (
+        "grow: preempt and recompute where decodes outgrow the pool; reserve: admit with the whole output."
+    )
+    routing = (
+        "Which instance a prompt goes to: fewest tokens to compute, in turns, or the same with prefix caches."
+    )
     first = "Side that emits token 1; recompute: decode, which runs the last prompt token again."
     return together(
         hardware_option(),
@@ -96,6 +102,9 @@ def deployment_options() -> Callable[[F], F]:
         overlap_option(),
         option("--control", type=NOT_NEGATIVE_S, help="Control time of a hand-over, such as 100ms."),
         option("--max-seqs", type=Whole(MOST_REQUESTS), help=seqs),
+        option("--kv-policy", type=click.Choice(("grow", "reserve")), default="grow", help=policy),
+        click.option("--lag", is_flag=True, help="Plan a step while the one before it runs, as vLLM v1 does."),
+        option("--routing", type=click.Choice(("shortest", "round-robin", "prefix")), default="shortest", help=routing),
         option("--first-token", type=click.Choice(("decode", "prefill", "recompute")), default="decode", help=first),
         *engine_options(),
         efficiency_option(),
@@ -141,7 +150,8 @@ WORKLOAD_KEYS = (
 
 #: What only GPUs give a meaning to.
 ENGINE_KEYS = (
-    "topology", "prefill_tp", "dtype", "overlap", "efficiency", "max_seqs", "first_token", *ENGINE_OPTIONS,
+    "topology", "prefill_tp", "dtype", "overlap", "efficiency", "max_seqs", "kv_policy", "lag",
+    "routing", "first_token", *ENGINE_OPTIONS,
 )  # fmt: skip
 
 
@@ -163,7 +173,8 @@ def take_scenario(model: str, options: dict[str, Any], *, token_budget: int | No
     if hardware is None and None in pools:
         raise InputError("no GPU: pass --hardware (costmodel show hardware lists the packaged ones)")
     own = {"token_budget": token_budget, "max_seqs": options.pop("max_seqs")}
-    settings = {key: value for key, value in own.items() if value is not None}
+    settings: dict[str, Any] = {key: value for key, value in own.items() if value is not None}
+    settings |= {key: options.pop(key) for key in ("kv_policy", "lag", "routing")}
     return Scenario(
         model=model,
         hardware=hardware or pools[0],

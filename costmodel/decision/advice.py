@@ -76,6 +76,8 @@ def _missed(results: Sequence[StrategyResult]) -> str:
 
 
 def _deflect(rule: Rule) -> str:
+    if rule.kind is RuleKind.BUSY:
+        return f"up to {rule.threshold:,} uncached tokens or while {rule.queue} prompts wait"
     if rule.kind is RuleKind.THRESHOLD:
         return f"below {rule.threshold:,} uncached tokens"
     return f"when the {rule.kind.value} estimate says so (alpha {rule.alpha:g}, beta {rule.beta:g})"
@@ -130,6 +132,6 @@ def settings(deployment: Deployment, best: str | None, threshold: float | None, 
     if threshold is not None:
         lines["dynamo"] = f"eff_isl_threshold={round(threshold)}"
         lines["llm-d"] = f"nonCachedTokens={round(threshold)}"
-    if best == DEFLECTED.name and rule.kind is not RuleKind.THRESHOLD:
+    if best == DEFLECTED.name and rule.kairos:
         lines["kairos"] = f"alpha={rule.alpha:g} beta={rule.beta:g}"
     return lines

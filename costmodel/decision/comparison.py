@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..evaluate import summary
 from ..evaluate.closed import Means
 from ..evaluate.ideal import Ideal
 from ..evaluate.reference import step_tables
 from ..evaluate.replay import replay
+from ..evaluate.tally import Tally
 from ..evaluate.timeline import Record, Run
 from ..inputs.workload import Request, Workload
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes, step_times
-from ..serving.strategies import Role, Strategy
+from ..serving.strategies import Strategy
 from .bands import Bands, spread
+from .figures import figures, grouped, pools
 from .goodput import PROBE, Goodput, Search
-from .results import PoolResult, StrategyResult
+from .results import StrategyResult
 
 #: Requests evaluated at the given rate: a P95 with a confidence interval, in a second or two each.
 REQUESTS = 2000
@@ -93,7 +94,7 @@ class Comparison:
             name=strategy.name,
             stable=means.stable,
             utilisation=means.utilisation,
-            pools=_pools(means, None),
+            pools=pools(means.loads, ()),
             method=self.options.method,
             reason=means.reason,
             rule=strategy.rule.label if strategy.rule else None,
@@ -108,47 +109,23 @@ class Comparison:
     def _measured(self, blank: StrategyResult, strategy: Strategy, means: Means) -> StrategyResult:
         run = self.run(strategy)
         done, first = self.counted(run), self.deployment.settings.first_token
-        stages = summary.p95_stages(done, first)
-        ledger = summary.mean_ledger(done)
-        delay, error = ledger["e2e_s"] - ledger["ideal_s"], summary.delay_error(done)
-        ttfts = sorted(r.ttft for r in done)
-        tpots = sorted(r.tpot for r in done if r.tpot is not None)
-        factor = self.bands.ttft_factor(strategy)
-        share = summary.attainment(done, self.workload.slo) if self.workload.slo.given else None
-        held = summary.mean([r.held_byte_s for r in done])
+        slo, factor = self.workload.slo, self.bands.ttft_factor(strategy)
+        tally = Tally(slo, first, exact=True)
+        for record in done:
+            tally.add(record)
+        found = figures(tally.totals(), self.workload.rate, self.deployment, slo=slo.given)
         return replace(
             blank,
-            pools=_pools(means, run),
+            **found,
+            pools=pools(means.loads, run.pools),
             reason=None,
             requests=len(run.records),
             finished=len(run.finished),
-            counted=len(done),
-            local_share=sum(r.route == "local" for r in done) / len(done),
-            attainment=share,
-            good_requests_per_s=None if share is None else share * self.workload.rate,
-            mean_delay_s=delay,
-            mean_delay_sampling=None if error is None or delay <= 0 else error / delay,
-            ttft_mean_s=summary.mean(ttfts),
-            ttft_p50_s=summary.quantile(ttfts, 0.5),
-            ttft_p95_s=stages.ttft_s,
-            ttft_p95_low_s=None if factor is None else stages.ttft_s / factor,
-            ttft_p95_high_s=None if factor is None else stages.ttft_s * factor,
-            ttft_p95_ci_s=summary.p95_interval(done),
-            ttft_p99_s=summary.quantile(ttfts, 0.99),
-            ttft_p95_stages=stages.stages,
+            ttft_p95_low_s=None if factor is None else found["ttft_p95_s"] / factor,
+            ttft_p95_high_s=None if factor is None else found["ttft_p95_s"] * factor,
             ttft_stage_p95_not_additive=summary.stage_percentiles(done, first),
-            stage_scale=stages.scale,
-            tpot_reason=None if tpots else "one output token: no gap between tokens",
             band_reason=None if factor is not None else _NO_BAND,
-            tpot_mean_s=summary.mean(tpots) if tpots else None,
-            tpot_p50_s=summary.quantile(tpots, 0.5) if tpots else None,
-            tpot_p99_s=summary.quantile(tpots, 0.99) if tpots else None,
-            ledger=ledger,
-            kv_held_byte_s=held,
-            kv_held_bytes=held * self.workload.rate,
-            kv_pool_bytes=_pool_bytes(self.deployment),
             gpu_s=summary.gpu_seconds(run),
-            **_groups(ledger),
         )
 
     def counted(self, run: Run) -> list[Record]:
@@ -196,34 +173,6 @@ class Comparison:
         )
 
 
-def _pool_bytes(deployment: Deployment) -> float:
-    """KV memory of all GPUs."""
-    return sum(pool.pool_bytes * kind.gpus for kind, pool in deployment.pool(Role.SHARED))
-
-
-def _groups(ledger: dict[str, float]) -> dict[str, Any]:
-    return dict(summary.group(ledger))
-
-
-def _pools(means: Means, run: Run | None) -> tuple[PoolResult, ...]:
-    uses = {use.role: use for use in run.pools} if run else {}
-    rows = []
-    for load in means.loads:
-        use = uses.get(load.role)
-        rows.append(
-            PoolResult(
-                role=load.role,
-                instances=load.instances,
-                utilisation=load.utilisation,
-                missing_instances=load.missing_instances,
-                busy_share=use.busy_share if use else None,
-                mfu=use.mfu if use else None,
-                mbu=use.mbu if use else None,
-            )
-        )
-    return tuple(rows)
-
-
 def _closed_result(blank: StrategyResult, means: Means) -> StrategyResult:
     none = "percentiles and goodput need an evaluation request by request: drop --method closed"
     if means.accounts is None or means.delay_s is None:
@@ -239,7 +188,7 @@ def _closed_result(blank: StrategyResult, means: Means) -> StrategyResult:
         ttft_mean_s=means.ttft_s,
         tpot_mean_s=means.tpot_s,
         ledger=ledger,
-        **_groups(ledger),
+        **grouped(ledger),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..evaluate.closed import ClosedForm
-from ..evaluate.ideal import Ideal
+from ..evaluate.ideal import Ideal, smooth
 from ..evaluate.replay import replay
 from ..evaluate.summary import attainment, attainment_error, mean
 from ..evaluate.timeline import Record
@@ -112,7 +112,7 @@ class Search:
     def run(self) -> Goodput:
         """Bracket by doubling from the workload's rate, then bisect to 2 %."""
         low = high = self.workload.rate
-        alone = mean([sum(self.ideal.smooth(r)) for r in self.workload.typical(8)])
+        alone = mean([sum(smooth(self.tables.values(), r)) for r in self.workload.typical(8)])
         if self.reaches(low):
             while self.reaches(high := low * 2):
                 low = high

@@ -9,22 +9,49 @@ from ..inputs.workload import Workload
 from ..serving.deployment import Deployment
 from ..serving.instance import FitUsed, InstanceKind, fits_used
 from ..serving.memory import GIB, KvPool
-from ..serving.strategies import Rule, RuleKind
+from ..serving.strategies import Rule
 from ..units import format_si
 from .bands import errors, used_kinds
 from .results import StrategyResult
 from .verdict import same_as_split
 
+ROUTINGS = {
+    "shortest": "prompts go to the instance with fewest prompt tokens pending, hand-overs to the one with least KV",
+    "round-robin": "prompts and hand-overs go to the instances in turns",
+    "prefix": "prompts go where the fewest tokens are left to compute, cached ones not counted; hand-overs to the "
+    "instance with least KV",
+}
+
+
+def hardware_label(deployment: Deployment) -> str:
+    """Name the GPUs of a deployment."""
+    prefill, decode = deployment.prefill, deployment.decode
+    if prefill is decode:
+        return f"{deployment.gpus} x {prefill.gpu.name}" + (f", TP{prefill.tp}" if prefill.tp > 1 else "")
+    topology = deployment.topology
+    return f"{topology.prefill} x {prefill.label()} + {topology.decode} x {decode.label()}"
+
 
 def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: str) -> tuple[str, ...]:
     """Return one sentence for each assumption behind a comparison."""
-    settings, path = deployment.settings, deployment.path
     cold = workload.cached_tokens == 0 and all(r.cached_tokens == 0 for r in workload.requests)
-    port = "" if path.link.per == "gpu" else f" {path.link.per}"
-    lines = [
+    return (
         "cold cache"
         if cold
         else "the cached prefix lies on both sides: only uncached tokens are computed and copied",
+        *serving_assumptions(deployment, rule),
+        f"threshold at {point}",
+        "bands, flips and splits rest on closed-form means (their own error: docs/validation/closed_form.md)",
+        "each evaluation starts empty; figures at the given rate leave out the first fifth and the last twentieth"
+        " of drawn requests, goodput probes count all",
+    )
+
+
+def serving_assumptions(deployment: Deployment, rule: Rule | None) -> tuple[str, ...]:
+    """Return one sentence for each assumption about how requests are served."""
+    settings, path = deployment.settings, deployment.path
+    port = "" if path.link.per == "gpu" else f" {path.link.per}"
+    lines = [
         f"token 1 from {'the prefill side' if settings.first_token == 'prefill' else 'the decode side'}"
         + (", which recomputes the last prompt token" if settings.first_token == "recompute" else ""),
         f"{path.nics} x {path.link.title}{port} an instance, {path.overlap} copy by {path.connector.name} "
@@ -34,26 +61,28 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
         else (f"control {format_si(path.control_s, 'second')} a hand-over"),
         f"token budget {settings.token_budget}, also for whole prompts that share a prefill step; "
         f"at most {settings.max_seqs} sequences an instance",
-        "memory for prompt and output reserved at admission: no preemption",
+        "KV grows with the output; where the pool is full, the last request to enter is preempted and recomputed"
+        if settings.grows
+        else "memory for prompt and output reserved at admission: no preemption",
         f"KV pool of {deployment.decode_pool.pool_bytes / GIB:.2f} GiB a GPU, by {deployment.decode_pool.engine}: "
         f"{deployment.decode_pool.memory_share:.0%} of GPU memory, "
         f"{deployment.decode_pool.kept_bytes / GIB:.2f} GiB of it outside weights and KV",
         *dict.fromkeys(note for pool in _pools(deployment) for note in pool.notes),
-        "prompts go to the instance with fewest prompt tokens pending, hand-overs to the one with least KV",
-        f"deflection by {rule.label}"
-        + (
-            ""
-            if rule.kind is RuleKind.THRESHOLD
-            else f", alpha {rule.alpha:g}, beta {rule.beta:g}, one deflected prefill a decode instance"
-        ),
-        f"threshold at {point}",
-        "bands, flips and splits rest on closed-form means (their own error: docs/validation/closed_form.md)",
-        "each evaluation starts empty; figures at the given rate leave out the first fifth and the last twentieth"
-        " of drawn requests, goodput probes count all",
+        ROUTINGS[settings.routing],
+        *([_deflection(rule)] if rule else []),
         *(_efficiency(kind) for kind in dict.fromkeys((deployment.prefill, deployment.decode))),
         *(note for kind in dict.fromkeys((deployment.prefill, deployment.decode)) for note in kind.notes()),
     ]
     return tuple(lines)
+
+
+def _deflection(rule: Rule) -> str:
+    if not rule.kairos:
+        return f"deflection by {rule.label}"
+    return (
+        f"deflection by {rule.label}, alpha {rule.alpha:g}, beta {rule.beta:g}, "
+        "one deflected prefill a decode instance"
+    )
 
 
 def _efficiency(kind: InstanceKind) -> str:
@@ -84,6 +113,11 @@ def _pools(deployment: Deployment) -> tuple[KvPool, ...]:
 
 def sources(deployment: Deployment, workload: Workload) -> tuple[str, ...]:
     """Return the source of every constant used, once each."""
+    return (*hardware_sources(deployment), f"workload {workload.name}: {workload.chosen}")
+
+
+def hardware_sources(deployment: Deployment) -> tuple[str, ...]:
+    """Return the sources of model, GPUs, fits, link, connector and engine, once each."""
     lines = [f"model {deployment.decode.model.name}: {deployment.decode.model.source}"]
     used = errors(deployment)
     for kind in dict.fromkeys((deployment.prefill, deployment.decode)):
@@ -99,7 +133,6 @@ def sources(deployment: Deployment, workload: Workload) -> tuple[str, ...]:
     for owner, values in ((path.link.name, path.link.values), (path.connector.name, path.connector.values)):
         lines += [f"{owner} {key} {value.text}: {value.source}" for key, value in values.items()]
     lines += [f"KV pool: {text}" for pool in _pools(deployment) for text in pool.sources]
-    lines.append(f"workload {workload.name}: {workload.chosen}")
     return tuple(dict.fromkeys(lines))
 
 
@@ -109,7 +142,6 @@ def not_modelled(deployment: Deployment) -> tuple[str, ...]:
         "CPU front end, tokenising and scheduling time",
         "collectives and copies sharing a wire",
         "speculative decoding",
-        "preemption and prefix-cache eviction",
     ]
     if deployment.path.connector.per_descriptor_s is None:
         left.append("cost of single descriptors (inside the connector's measured bandwidth)")

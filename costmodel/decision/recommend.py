@@ -15,7 +15,7 @@ from .comparison import Comparison, Options, with_splitting
 from .flips import Landscape, local_flips
 from .leverage import elasticities
 from .operating import measured_load, operating_point, self_consistent, threshold
-from .provenance import assumptions, efficiencies, not_modelled, sources, warnings
+from .provenance import assumptions, efficiencies, hardware_label, not_modelled, sources, warnings
 from .results import Flip, Recommendation
 from .verdict import judge
 
@@ -97,7 +97,7 @@ class _Question:
             margin_reason=verdict.reason,
             runner_up=verdict.runner_up,
             model=deployment.decode.model.name,
-            hardware=_hardware(deployment),
+            hardware=hardware_label(deployment),
             topology=str(deployment.topology),
             gpus=deployment.gpus,
             link=f"{deployment.path.nics} x {deployment.path.link.name}",
@@ -177,11 +177,3 @@ class _Question:
         return rate, -summary.mean(
             [record.delay for record in self.compare.counted(self.compare.run(strategy))]
         )
-
-
-def _hardware(deployment: Deployment) -> str:
-    prefill, decode = deployment.prefill, deployment.decode
-    if prefill is decode:
-        return f"{deployment.gpus} x {prefill.gpu.name}" + (f", TP{prefill.tp}" if prefill.tp > 1 else "")
-    topology = deployment.topology
-    return f"{topology.prefill} x {prefill.label()} + {topology.decode} x {decode.label()}"

@@ -161,7 +161,7 @@ class ClosedForm:
         times, prompts = self.times[kind], self.prompts[kind]
         local = [0.0] * len(self.requests)
         remote = self._remote(local)
-        kairos = strategy.rule is not None and strategy.rule.kind is not RuleKind.THRESHOLD
+        kairos = strategy.rule is not None and strategy.rule.kairos
 
         def station(shares: list[float], chunk: int | None) -> Station:
             prompt_rate = self.rate * self._mean(shares)
@@ -226,7 +226,7 @@ class ClosedForm:
         """Return the share of each typical prompt that the rule keeps local at the mean state."""
         rule, deployment = strategy.rule, self.deployment
         assert rule is not None
-        if rule.kind is RuleKind.THRESHOLD:
+        if not rule.kairos:  # of a busy threshold, the lengths alone
             return [float(r.uncached_tokens < rule.threshold) for r in self.requests]
         if chunk is None:
             return [0.0] * len(before)

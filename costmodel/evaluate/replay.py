@@ -16,6 +16,7 @@ from ..inputs.workload import Request, Slo
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.strategies import Role, Strategy
+from .busy import BusyBins
 from .feed import Feed
 from .ideal import Ideal
 from .job import Job
@@ -348,6 +349,15 @@ class Replay:
         if source.waiting:
             touched.append(source)
         touched.append(target)
+
+    def watch(self) -> dict[str, BusyBins]:
+        """Keep the busy share of each pool over time; return where it is kept, by role."""
+        found = {}
+        for role, servers in self.pools.items():
+            bins = found[role.value] = BusyBins(len(servers))
+            for server in servers:
+                server.bins = bins
+        return found
 
     def uses(self) -> list[PoolUse]:
         """Return what the instances of each pool did until the last request ended."""

@@ -17,6 +17,7 @@ from ..serving.strategies import Schedule
 from ..serving.table import StepTable
 from ..serving.work import Chunk
 from .batch import Batch
+from .busy import BusyBins
 from .job import Job
 from .prefix import PrefixCache
 from .use import Use
@@ -66,6 +67,7 @@ class Server(Batch):
         self._blocked: Job | None = None
         self._since = 0.0
         self.use = Use()
+        self.bins: BusyBins | None = None
 
     # --- what a router sees at a moment -------------------------------------------------------------
 
@@ -343,6 +345,8 @@ class Server(Batch):
     def end(self, now: float) -> tuple[list[Job], list[Job]]:
         """Account the run or step that ends now; return decodes that have ended, and completed prompts."""
         self.busy, self.ended_at = False, now
+        if self.bins is not None:
+            self.bins.add(self.started, now)
         count, batch = self.count, self.batch
         completed = []
         if count:

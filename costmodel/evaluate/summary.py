@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..inputs.workload import Slo
-from .timeline import ACCOUNTS, Record, Run
+from .timeline import ACCOUNTS, PoolUse, Record, Run
 
 #: Two-sided 95 % quantile of Student's t with 7 degrees of freedom: eight batches of a run.
 _BATCHES, _T7 = 8, 2.365
@@ -134,17 +134,22 @@ def _batch_error(values: Sequence[float], statistic: Callable[[Sequence[float]],
 
 
 def gpu_seconds(run: Run) -> dict[str, float]:
+    """GPU-seconds a request of a run: see :func:`gpu_seconds_of`."""
+    done = run.finished
+    return gpu_seconds_of(run.pools, len(done), sum(r.ideal_prefill for r in done))
+
+
+def gpu_seconds_of(pools: Sequence[PoolUse], count: int, ideal_prefill_s: float) -> dict[str, float]:
     """GPU-seconds a request: prefill alone, decode, what mixing and chunking add to them, and idle pools.
 
-    ``mixed_s`` is negative where prompts that ride on decode steps cost less than alone. The parts add up
-    to the GPU time of the whole run.
+    ``count`` requests finished, whose prompts take ``ideal_prefill_s`` alone, all together. ``mixed_s`` is negative
+    where prompts that ride on decode steps cost less than alone. The parts add up to the GPU time of the whole run.
     """
-    count = len(run.finished)
-    per_gpu = [(use, use.gpus / use.instances) for use in run.pools]
+    per_gpu = [(use, use.gpus / use.instances) for use in pools]
     decode = sum((use.decode_s + use.mixed_decode_s) * gpus for use, gpus in per_gpu)
     prompts = sum((use.prefill_s + use.mixed_s - use.mixed_decode_s) * gpus for use, gpus in per_gpu)
     gpus = max(gpus for _, gpus in per_gpu)
-    alone = sum(r.ideal_prefill for r in run.finished) * gpus
+    alone = ideal_prefill_s * gpus
     redone = sum(use.recompute_s * gpus for use, gpus in per_gpu)
     parts = {"prefill_s": alone, "decode_s": decode}
     parts |= {"mixed_s": prompts - redone - alone, "recompute_s": redone}

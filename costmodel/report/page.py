@@ -15,7 +15,7 @@ _UNITS: tuple[tuple[str, Dimension], ...] = (
     # the first pattern found in a key gives its unit
     (r"bytes_per_s$", "byte/second"),
     (r"flop_per_s$", "flop/second"),
-    (r"_per_s$", "1/second"),
+    (r"_per_(cpu_)?s$", "1/second"),
     (r"_s$", "second"),
     (r"(^|_)bytes(_|$)", "byte"),
 )

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
-from ..decision.results import PoolResult, Recommendation, StrategyResult
+from ..decision.results import PoolResult, StrategyResult
 from ..serving.strategies import Role
 from ..units import format_si
 from .page import Table
+
+
+class Compared(Protocol):
+    """An answer that has strategies side by side, with the SLOs that they are held against."""
+
+    @property
+    def topology(self) -> str:
+        """Instances, as xPyD."""
+
+    @property
+    def slo_ttft_s(self) -> float | None:
+        """TTFT objective."""
+
+    @property
+    def slo_tpot_s(self) -> float | None:
+        """TPOT objective."""
+
+    @property
+    def strategies(self) -> Sequence[StrategyResult]:
+        """A column each."""
+
 
 Cell = Callable[[StrategyResult], str]
 NONE = "-"
@@ -47,12 +69,12 @@ def pooled(result: StrategyResult) -> bool:
     return result.pools[0].role == Role.SHARED.value
 
 
-def heading(answer: Recommendation, result: StrategyResult) -> str:
+def heading(answer: Compared, result: StrategyResult) -> str:
     """Return the head of a column."""
     return f"disagg. {answer.topology}" if result.name == "disaggregated" else result.name
 
 
-def comparison(answer: Recommendation) -> Table:
+def comparison(answer: Compared) -> Table:
     """Return the table of strategies; rows that no strategy fills are left out."""
     results = answer.strategies
     rows = []
@@ -64,7 +86,7 @@ def comparison(answer: Recommendation) -> Table:
     return Table(headers, tuple(rows), (False,) * len(headers))
 
 
-def _rows(answer: Recommendation) -> Iterator[tuple[str, Cell]]:
+def _rows(answer: Compared) -> Iterator[tuple[str, Cell]]:
     yield "load/capacity", _load
     yield "goodput/GPU, req/s (band)", _goodput
     yield "attainment at this rate", _attainment

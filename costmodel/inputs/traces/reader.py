@@ -84,9 +84,10 @@ class Trace:
 
     path: str | Path
     how: Reading = _AS_RECORDED
+    notes: Notes | None = None
 
     def __iter__(self) -> Iterator[Request]:
-        return read_trace(self.path, self.how)
+        return read_trace(self.path, self.how, self.notes)
 
 
 def _recognised(file: Iterator[str], where: str) -> tuple[str, Iterator[str], Record]:

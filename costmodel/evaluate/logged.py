@@ -1,0 +1,108 @@
+"""Replaying a log: what it measured, and the same times of a replay, counted from the same moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ..inputs.traces import LoggedRequest
+from ..inputs.workload import Request, Slo
+from ..serving.deployment import Deployment
+from ..serving.strategies import CHUNKED, Role
+from ..serving.table import StepTable
+from .replay import Replay
+from .server import Server
+from .timeline import Record
+
+
+class Times(NamedTuple):
+    """TTFT, TPOT (None for a single output token) and E2E of a request, seconds."""
+
+    ttft_s: float
+    tpot_s: float | None
+    e2e_s: float
+
+
+def from_queued(log: Iterable[LoggedRequest]) -> bool:
+    """Say whether a log counts from when the engine queued its requests, rather than from their sending."""
+    return any(logged.ttft_from_queued_s is not None for logged in log)
+
+
+def measured(logged: LoggedRequest, queued: bool) -> Times | None:
+    """Return the times of a request, ``queued`` or else sent; None where the log lacks one that others do not give."""
+    ttft, e2e = (
+        (logged.ttft_from_queued_s, logged.e2e_from_queued_s) if queued else (logged.ttft_s, logged.e2e_s)
+    )
+    gaps, tpot = logged.request.output_tokens - 1, logged.tpot_s
+    if ttft is None:
+        return None
+    if not gaps:
+        tpot, e2e = None, ttft
+    elif e2e is not None:
+        tpot = (e2e - ttft) / gaps
+    elif tpot is not None:
+        e2e = ttft + tpot * gaps
+    # nothing that an engine did takes no time
+    good = e2e is not None and ttft > 0 and (tpot is None or tpot > 0)
+    return Times(ttft, tpot, e2e) if good and e2e is not None else None
+
+
+#: Replayed and measured times of a request.
+Pair = tuple[Times, Times]
+
+
+class _Queue:
+    """A router that notes when the engine takes notice of each request: when the step under way ends."""
+
+    def __init__(self, router: Any, server: Server) -> None:
+        self.router, self.server = router, server
+        self.times: list[float] = []
+
+    def place(self, request: Request, now: float) -> Any:
+        """Place a request as the router does."""
+        server, noticed = self.server, now
+        if server.busy and server.count:
+            passed = server.times.until(server.batch, server.context, server.count, now - server.started)[1]
+            noticed = max(now, server.started + passed)
+        elif server.busy:
+            noticed = server.started + server.length
+        self.times.append(noticed)
+        return self.router.place(request, now)
+
+
+class Replayed(NamedTuple):
+    """Times of requests in order of arrival, and how often any was preempted."""
+
+    times: list[Times]
+    preempted: int
+
+
+def replay_log(
+    deployment: Deployment, times: StepTable, requests: Sequence[Request], queued: bool, first: int
+) -> Replayed:
+    """Replay requests, chunked, on the one instance of a deployment until the ``first`` of them have ended.
+
+    ``queued``: count from when the engine takes notice, else from the arrival. Raises NoAnswerError for a request
+    whose KV never fits.
+    """
+    made = Replay(CHUNKED, deployment, Slo(), {deployment.prefill: times})
+    (server,) = made.pools[Role.SHARED]
+    queue = _Queue(made.router, server)
+    made.router = queue
+    records: list[Record] = []
+    left = first
+
+    def finished(record: Record) -> None:
+        nonlocal left
+        if record.index < first:
+            records.append(record)
+            left -= 1
+            made.stopped = left == 0
+
+    made.run(requests, finished)
+    records.sort(key=lambda record: record.index)
+    starts = queue.times if queued else [request.arrival_s for request in requests]
+    return Replayed(
+        [Times(r.first - starts[r.index], r.tpot, r.end - starts[r.index]) for r in records],
+        sum(record.preempted for record in records),
+    )
