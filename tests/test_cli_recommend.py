@@ -62,7 +62,7 @@ def test_the_contracts_keys(answer: dict[str, Any]) -> None:
     assert all(strategy.keys() >= STRATEGY for strategy in answer["strategies"])
     assert answer["verdict"] in {*names, "too_close_to_call"} and answer["objective"] == "goodput_per_gpu"
     assert answer["why"].keys() == {"copy_s", "splitting_s", "interference_s"}
-    assert any("reference evaluator, 300 requests" in text for text in answer["assumptions"])
+    assert any("replay of 300 requests" in text for text in answer["assumptions"])
 
 
 def test_what_adds_up(answer: dict[str, Any]) -> None:

@@ -30,7 +30,11 @@ METHOD = "closed: means, at once; auto, replay: request by request."
 )
 @option("--beta", type=Quantity("1"), help="Kairos: share of the TPOT SLO that a mixed step may take.")
 @option("--method", type=click.Choice(("auto", "closed", "replay")), default="auto", help=METHOD)
-@option("--requests", type=Whole(MOST_REQUESTS), default=2000, help="Requests evaluated at the given rate.")
+@option(
+    "--requests",
+    type=Whole(MOST_REQUESTS),
+    help="Requests evaluated at the given rate; default 2,000, or all of a trace.",
+)
 @option(
     "--probe",
     type=Whole(1000),

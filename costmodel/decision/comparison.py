@@ -22,7 +22,7 @@ from .figures import figures, grouped, pools
 from .goodput import PROBE, Goodput, Search
 from .results import StrategyResult
 
-#: Requests evaluated at the given rate: a P95 with a confidence interval, in a second or two each.
+#: Requests drawn at the given rate: a P95 with a confidence interval, at once.
 REQUESTS = 2000
 
 _NO_BAND = "the closed form has no means at every moved step time, and bands rest on them"
@@ -37,10 +37,13 @@ def silent(message: str) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """How to evaluate: ``method`` reference or closed, sizes of the samples, the seed, where progress goes."""
+    """How to evaluate: ``method`` replay or closed, sizes of the samples, the seed, where progress goes.
 
-    method: str = "reference"
-    requests: int = REQUESTS
+    ``requests`` None: all that are kept of a trace, else ``REQUESTS``.
+    """
+
+    method: str = "replay"
+    requests: int | None = None
     probe: int = PROBE
     seed: int = 1
     progress: Progress = silent
@@ -69,7 +72,8 @@ class Comparison:
     def requests(self) -> list[Request]:
         """The requests at the given rate, drawn once."""
         if self._requests is None:
-            self._requests = self.workload.sample(self.options.requests, self.options.seed)
+            count = self.options.requests or len(self.workload.requests) or REQUESTS
+            self._requests = self.workload.sample(count, self.options.seed)
         return self._requests
 
     def means(self, strategy: Strategy) -> Means:

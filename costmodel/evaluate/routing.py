@@ -215,5 +215,6 @@ def _deflected_ttft(
             return None
         done += chunk
         # A longer prefix never makes a larger chunk safe again.
-        cap = Cap(cap.step_s, tuple(size for size in cap.candidates if size <= chunk))
+        if chunk < cap.candidates[0]:
+            cap = Cap(cap.step_s, tuple(size for size in cap.candidates if size <= chunk))
     return elapsed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..decision.comparison import Options
+from ..decision.comparison import REQUESTS, Options
 from ..decision.recommend import recommend
 from ..decision.results import Recommendation
 from ..errors import InputError
@@ -13,7 +13,7 @@ from ..serving.scenario import Scenario
 from ..serving.strategies import Rule
 
 #: What can be asked for, and the evaluator that answers.
-METHODS = {"auto": "reference", "replay": "reference", "closed": "closed"}
+METHODS = {"auto": "replay", "replay": "replay", "closed": "closed"}
 
 
 def ask_recommend(
@@ -26,16 +26,15 @@ def ask_recommend(
 ) -> Recommendation:
     """Return the verdict for a scenario and a workload.
 
-    ``method``: auto and replay are evaluated request by request by the reference evaluator, closed answers
-    at once with means. Raises InputError for bad names or values, NoAnswerError where nothing fits.
+    ``method``: auto and replay follow every request, closed answers at once with means. Raises InputError for bad names or values, NoAnswerError where nothing fits.
     """
     own = options or Options()
-    if own.requests < 1:
+    if own.requests is not None and own.requests < 1:
         raise InputError(f"--requests must be at least 1, not {own.requests}")
     if not 1 <= own.probe <= 1000:
         raise InputError(f"--probe must lie in 1 .. 1000, not {own.probe}")
     answer = recommend(scenario.deployment(), workload, replace(own, method=METHODS[method]), rule=rule)
-    told = (*_of_the_trace(workload, method, own), _told(method, own))
+    told = (*_of_the_trace(workload, method, own), _told(workload, method, own))
     return replace(answer, about=replace(answer.about, assumptions=(*answer.about.assumptions, *told)))
 
 
@@ -45,15 +44,13 @@ def _of_the_trace(workload: Workload, method: str, options: Options) -> tuple[st
         return ()
     if method == "closed":
         return (f"trace: {workload.chosen}; means over an even pick",)
-    return (f"trace: {workload.chosen}; {min(options.requests, len(workload.requests)):,} evaluated",)
+    kept = len(workload.requests)
+    return (f"trace: {workload.chosen}; {min(options.requests or kept, kept):,} evaluated",)
 
 
-def _told(method: str, options: Options) -> str:
+def _told(workload: Workload, method: str, options: Options) -> str:
     """Say which evaluator answered."""
     if method == "closed":
         return "closed form: means only, no percentile and no goodput"
-    stands = "; --method replay is answered by it until replay exists" if method == "replay" else ""
-    return (
-        f"reference evaluator, {options.requests:,} requests at the given rate, {options.probe:,} a probe of "
-        f"goodput, seed {options.seed}{stands}"
-    )
+    count = options.requests or len(workload.requests) or REQUESTS
+    return f"replay of {count:,} requests at the given rate, {options.probe:,} a probe of goodput, seed {options.seed}"

@@ -29,6 +29,9 @@ class Cap:
     step_s: float | None
     candidates: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "candidates", tuple(sorted(self.candidates, reverse=True)))
+
 
 def largest_chunk(
     times: Steps, cap: Cap, left: int, prefix: int, batch: int, context: int, budget: int
@@ -37,8 +40,9 @@ def largest_chunk(
 
     Without running decodes, or without a cap, the largest candidate. None when even the smallest exceeds it.
     """
-    sizes = [c for c in cap.candidates if c <= budget]
-    for size in sorted(sizes, reverse=True):
+    for size in cap.candidates:
+        if size > budget:
+            continue
         chunk = min(size, left)
         if batch == 0 or cap.step_s is None:
             return chunk

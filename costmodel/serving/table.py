@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..inputs.model import Attention, LatentAttention
+from ..formulas.decode import BLOCK_TOKENS
+from ..inputs.model import Attention
 from ..operators.catalogue import COLLECTIVES
 from ..specialise import Specialised
 from .bound import step_bound
@@ -23,11 +23,14 @@ from .operators import hbm_bytes, load_time
 from .step import Factors
 from .work import Chunk, Load, head_loads, token_loads
 
-#: Lines are laid through mean contexts of these, and through what a layer's window or a kernel's block ends at.
-_LONGEST = 2**24
-_BLOCK = 128
-#: A line goes on while it meets the next point within this relative distance.
-_STRAIGHT = 1e-10
+#: Mean contexts to which lines are laid: at first, where there are many short ones, and at most.
+_FIRST, _LONGEST = 2.0**11, 2.0**24
+#: A line goes on while it meets the time ahead within this relative distance; its end is found as narrowly.
+_STRAIGHT, _NARROW = 1e-11, 1e-13
+#: Blocks at which a line is looked at, of each stretch.
+_LOOKS = 64
+#: Shapes whose times are kept; then they are forgotten, so that memory has an end.
+_MOST_KNOWN = 100_000
 #: Chunks of one step for which there is compiled code.
 _MOST_CHUNKS = 6
 
@@ -51,7 +54,7 @@ class StepTable:
         self._head_time = Specialised(lambda n: time(head_loads(kind, n)))
         self._token_moved = Specialised(lambda n: moved(token_loads(kind, n, 0)))
         self._head_moved = Specialised(lambda n: moved(head_loads(kind, n)))
-        self.chunk_time = Specialised(lambda n, prefix: time(chunk_loads(kind, Chunk(n, prefix))))
+        self._chunking = Specialised(lambda n, prefix: time(chunk_loads(kind, Chunk(n, prefix))))
         self._decoding = Specialised(lambda batch, context: time(decode_loads(kind, batch, context)))
         self._mixing = [Specialised(self._mixed) for _ in range(_MOST_CHUNKS + 1)]
         self._computing = Specialised(
@@ -60,9 +63,11 @@ class StepTable:
         self._tokens: dict[int, float] = {}
         self._heads: dict[int, float] = {0: 0.0}
         self._bytes: dict[tuple[int, int], float] = {}
+        self._chunks: dict[tuple[int, int], float] = {}
         self._prompts: dict[tuple[int, int], tuple[float, float, float]] = {}
         self._lines: dict[int, tuple[list[float], list[Line]]] = {}
-        self._knots = _knots(kind)
+        self._reach: dict[int, float] = {}
+        self._stairs = _steps_up(kind)
 
     def with_factors(self, factors: Factors) -> StepTable:
         """Return the same step times with other factors."""
@@ -105,6 +110,16 @@ class StepTable:
         reads, rest = (decode_loads(self.kind, batch, tokens) for tokens in (context, 0.0))
         return sum(a.runs * (a.bytes_moved - b.bytes_moved) for a, b in zip(reads, rest))
 
+    def chunk_time(self, tokens: int, prefix: int) -> float:
+        """Attention of one chunk over its prefix and itself."""
+        key = (tokens, prefix)
+        found = self._chunks.get(key)
+        if found is None:
+            if len(self._chunks) >= _MOST_KNOWN:
+                self._chunks.clear()
+            found = self._chunks[key] = self._chunking(tokens, prefix)
+        return found
+
     def alone(self, tokens: int, prefix: int) -> tuple[float, float, float]:
         """One prompt in one step of its own: its time, the bytes of everything but attention, and the time of its
         FLOPs at the peak rate (the same however it is cut into chunks).
@@ -114,6 +129,8 @@ class StepTable:
         if found is None:
             time = self.token_time(tokens, 1) + self.chunk_time(tokens, prefix)
             found = time, self.token_bytes(tokens, 1), self._computing(tokens, prefix)
+            if len(self._prompts) >= _MOST_KNOWN:
+                self._prompts.clear()
             self._prompts[key] = found
         return found
 
@@ -123,14 +140,17 @@ class StepTable:
 
     def step(self, chunks: Sequence[Chunk], last: int, batch: int, context: float) -> float:
         """Time of a step of chunks, ``last`` of which end their prompt, and ``batch`` decodes."""
-        time = self.token_time(batch + sum(chunk[0] for chunk in chunks), batch + last)
-        if not batch:
-            return float(time + sum(self.chunk_time(*chunk) for chunk in chunks))
         if not chunks:
             return self.decode(batch, context)
-        if not self._mixes:
-            attention = self.decode(batch, context) - self.token_time(batch, batch)
-            return float(time + sum(self.chunk_time(*chunk) for chunk in chunks) + attention)
+        tokens, together = batch, batch and self._mixes
+        time = 0.0 if together else sum([self.chunk_time(*chunk) for chunk in chunks])
+        for chunk in chunks:
+            tokens += chunk[0]
+        time += self.token_time(tokens, batch + last)
+        if not batch:
+            return time
+        if not together:
+            return time + self.decode(batch, context) - self.token_time(batch, batch)
         shape = [number for chunk in chunks for number in chunk]
         if len(chunks) > _MOST_CHUNKS:
             return time + float(self._mixed(batch, context, *shape))
@@ -138,34 +158,39 @@ class StepTable:
 
     def decode(self, batch: int, context: float) -> float:
         """Time of a step of ``batch`` decodes over ``context`` cached tokens in all."""
-        starts, lines = self._lines.get(batch) or self._lay(batch)
         length = context / batch
+        starts, lines = self._at(batch, length, 1)
         start, value, slope = lines[bisect_right(starts, length) - 1]
         return value + slope * (length - start)
 
     # --- many decode steps ---------------------------------------------------------------------------
 
-    def _lay(self, batch: int) -> tuple[list[float], list[Line]]:
-        """Lay lines through the points of one batch; a point on the line of those before needs none."""
-        base = self.token_time(batch, batch)
-        points = [(knot, base + self._decoding(batch, batch * knot)) for knot in self._knots]
-        lines: list[Line] = []
-        (start, value), end = points[0], points[1]
-        slope = (end[1] - value) / (end[0] - start)
-        for here, following in pairwise(points[1:]):
-            ahead = value + slope * (following[0] - start)
-            if abs(ahead - following[1]) > _STRAIGHT * following[1]:
-                lines.append(Line(start, value, slope))
-                start, value = here
-                slope = (following[1] - value) / (following[0] - start)
-        lines.append(Line(start, value, slope))
-        found = self._lines[batch] = [line.length for line in lines], lines
-        return found
+    def _lay(self, batch: int, reach: float = 0.0) -> tuple[list[float], list[Line]]:
+        """Lay the lines of one batch up to a mean context of at least ``reach``; return their starts and them."""
+        starts, lines = self._lines.setdefault(batch, ([], []))
+        base, decoding = self.token_time(batch, batch), self._decoding
+
+        def time(length: float) -> float:
+            return float(base + decoding(batch, batch * length))
+
+        here = self._reach.get(batch, 1.0)
+        while here < min(max(reach, _FIRST), _LONGEST):
+            line, here = _line(time, here, stairs=self._stairs)
+            starts.append(line.length)
+            lines.append(line)
+        self._reach[batch] = here
+        return starts, lines
+
+    def _at(self, batch: int, length: float, count: int) -> tuple[list[float], list[Line]]:
+        """Return the lines of a batch, laid as far as ``count`` steps from a mean context reach."""
+        if self._reach.get(batch, 0.0) < length + count:
+            return self._lay(batch, length + count)
+        return self._lines[batch]
 
     def run(self, batch: int, context: float, count: int) -> float:
         """Time of ``count`` decode steps, the first of them over ``context`` tokens in all."""
-        starts, lines = self._lines.get(batch) or self._lay(batch)
         length = context / batch
+        starts, lines = self._at(batch, length, count)
         place = bisect_right(starts, length)
         if place == len(lines):  # on the last line: one sum
             start, value, slope = lines[-1]
@@ -174,8 +199,8 @@ class StepTable:
 
     def until(self, batch: int, context: float, count: int, seconds: float) -> tuple[int, float]:
         """Return the steps, at most ``count``, up to the first whose end is not before ``seconds``, and its end."""
-        starts, lines = self._lines.get(batch) or self._lay(batch)
         length = context / batch
+        starts, lines = self._at(batch, length, count)
         return self._walk(length, count, seconds, starts, lines, bisect_right(starts, length))
 
     def _walk(
@@ -212,14 +237,44 @@ def _steps(first: float, slope: float, seconds: float, most: int) -> int:
     return found
 
 
-def _knots(kind: InstanceKind) -> list[float]:
-    """Mean contexts through which lines are laid: eight an octave, and both sides of where kernels change."""
-    ends = {_BLOCK}
-    for mixer, _ in kind.model.mixers:
-        if isinstance(mixer, Attention) and mixer.window:
-            ends.add(mixer.window)
-        elif isinstance(mixer, LatentAttention) and mixer.top_k:
-            ends.add(mixer.top_k)
-    steps = 8 * int(math.log2(_LONGEST))
-    found = {round(2 ** (i / 8)) for i in range(steps + 1)} | {end + i for end in ends for i in (-1, 0, 1)}
-    return sorted(float(length) for length in found if length >= 1)
+def _steps_up(kind: InstanceKind) -> bool:
+    """Say whether decode times may leave a line and come back: unsplit caches are read in whole blocks."""
+    mixers = [mixer for mixer, _ in kind.model.mixers]
+    return any(isinstance(mixer, Attention) and mixer.heads == mixer.kv_heads for mixer in mixers)
+
+
+def _line(time: Callable[[float], float], start: float, *, stairs: bool) -> tuple[Line, float]:
+    """Follow a straight line from ``start`` and return it with where it ends: at most ``_LONGEST``.
+
+    From a short stretch on, each one twice as long has to lie on the line (where there are ``stairs``, behind every
+    block, too); then the break is bisected.
+    """
+    value = time(start)
+    good = start * 2.0**-10
+    slope = (time(start + good) - value) / good
+
+    def leaves(length: float) -> bool:
+        ahead = time(start + length)
+        return abs(value + slope * length - ahead) > _STRAIGHT * ahead
+
+    while start + good < _LONGEST:
+        bad = next((n for n in _ahead(start, good, stairs=stairs) if leaves(n)), 0.0)
+        if bad:
+            break
+        good *= 2
+        slope = (time(start + good) - value) / good
+    else:
+        return Line(start, value, slope), start + good
+    while bad - good > _NARROW * (start + good):
+        middle = (good + bad) / 2
+        good, bad = (good, middle) if leaves(middle) else (middle, bad)
+    return Line(start, value, slope), start + bad
+
+
+def _ahead(start: float, length: float, *, stairs: bool) -> Iterator[float]:
+    """Yield lengths at which a line is looked at before it is taken to be twice as long."""
+    if stairs:
+        first, last = (math.floor((start + n) / BLOCK_TOKENS) for n in (length, 2 * length))
+        for block in range(first + 1, last + 1, max(1, (last - first) // _LOOKS)):
+            yield block * BLOCK_TOKENS * (1 + 1e-12) - start
+    yield 2 * length

@@ -12,8 +12,8 @@ from ..workload import Arrivals, Request, Slo, Workload
 from .reader import read_trace
 from .reading import Notes, Reading
 
-#: Requests that ``recommend`` evaluates of a trace: enough for a P95, few enough for the exact evaluator.
-EVALUATED = 4000
+#: Requests that ``recommend`` keeps of a trace: an hour or so, a second or two for each strategy.
+EVALUATED = 20_000
 _CLOSEST_S = 1e-9
 
 
