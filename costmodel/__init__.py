@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from .inputs.hardware import load_gpu as load_gpu
     from .inputs.link import load_connector as load_connector
     from .inputs.link import load_link as load_link
+    from .inputs.load import Load as Load
     from .inputs.parameters import count_parameters as count_parameters
+    from .inputs.traces import Reading as Reading
     from .inputs.traces import read_trace as read_trace
     from .inputs.traces import trace_workload as trace_workload
     from .inputs.workload import Arrivals as Arrivals
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from .questions.calibrate import ask_calibrate as ask_calibrate
     from .questions.kv import ask_kv as ask_kv
     from .questions.recommend import ask_recommend as ask_recommend
+    from .questions.replay import ask_replay as ask_replay
     from .questions.step import ask_step as ask_step
     from .questions.transfer import ask_transfer as ask_transfer
     from .questions.validate import ask_validate as ask_validate
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
 __all__ = [
     # what the commands answer, with assumptions and sources
     "ask_recommend",
+    "ask_replay",
     "ask_break_even",
     "ask_step",
     "ask_kv",
@@ -79,6 +83,8 @@ __all__ = [
     "Request",
     "load_workload",
     "read_trace",
+    "Reading",
+    "Load",
     "trace_workload",
     # models, GPUs, links
     "read_model",
@@ -114,6 +120,7 @@ _MODULES = {
     "formulas": ("BOOK", "formula_named"),
     "serving.handover": ("Handover", "analyse_transfer"),
     "inputs.hardware": ("load_gpu",),
+    "inputs.load": ("Load",),
     "serving.instance": ("make_instance",),
     "memory.parallelism": ("Parallelism",),
     "memory.kv": ("kv_bytes",),
@@ -125,6 +132,7 @@ _MODULES = {
     "questions.calibrate": ("ask_calibrate",),
     "questions.kv": ("ask_kv",),
     "questions.recommend": ("ask_recommend",),
+    "questions.replay": ("ask_replay",),
     "questions.step": ("ask_step",),
     "questions.transfer": ("ask_transfer",),
     "questions.validate": ("ask_validate",),
@@ -132,7 +140,7 @@ _MODULES = {
     "serving.scenario": ("Scenario",),
     "serving.step": ("analyse_step",),
     "serving.strategies": ("Rule", "RuleKind"),
-    "inputs.traces": ("read_trace", "trace_workload"),
+    "inputs.traces": ("Reading", "read_trace", "trace_workload"),
     "serving.work": ("Chunk",),
     "inputs.workload": ("Arrivals", "Lengths", "Request", "Slo", "Workload"),
     "workloads": ("load_workload",),

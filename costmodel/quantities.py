@@ -253,6 +253,24 @@ TERMS: dict[str, tuple[str, str, str]] = {
         "",
         "from a preemption to where the request was before: its KV is computed again",
     ),
+    "preemption": (
+        "",
+        "",
+        "dropping the KV of the last request to enter, where decodes outgrow the pool; recomputed",
+    ),
+    "open loop": ("", "", "requests arrive at their own times, however long others take"),
+    "closed loop": ("", "", "a number of clients, each sends a request as soon as its last one has ended"),
+    "backlog": (
+        "request",
+        "",
+        "requests that have arrived and not ended; where it grows, no percentile has a meaning",
+    ),
+    "prefix cache": ("token", "", "leading blocks of earlier prompts that an instance still holds"),
+    "lag": (
+        "",
+        "",
+        "a step is planned while the one before it runs: an arrival misses one step of a busy engine",
+    ),
     "copy": ("second", "", "link + handover + load"),
     "interference": (
         "second",

@@ -396,7 +396,7 @@ def test_p95_stages_by_hand() -> None:
     # 100 requests of 1..100 s: P95 is 95; P94..P96 are 94, 95, 96 and one more on either side: mean 95.
     def record(wait: float) -> Record:
         return Record(
-            Request(0.0, 1, 0, 1), "local", first=wait, end=wait, queue=wait / 4, ideal_prefill=wait * 3 / 4
+            Request(0.0, 1, 0, 1), route="local", first=wait, end=wait, queue=wait / 4, ideal_prefill=wait * 3 / 4
         )
 
     stages = summary.p95_stages([record(float(i)) for i in range(100, 0, -1)], "decode")
@@ -411,7 +411,7 @@ def test_p95_stages_by_hand() -> None:
 
 def test_attainment_counts_the_unfinished_as_missed() -> None:
     def record(first: float, end: float) -> Record:
-        return Record(Request(0.0, 1, 0, 3), "local", first=first, end=end)
+        return Record(Request(0.0, 1, 0, 3), route="local", first=first, end=end)
 
     records = [record(1, 3), record(2, 3), record(1, 9), record(0, -1)]
     assert summary.attainment(records, Slo(1.5, 1.0)) == 0.25

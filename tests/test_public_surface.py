@@ -13,10 +13,11 @@ import pytest
 import costmodel
 
 PUBLIC = {
-    "ask_recommend", "ask_break_even", "ask_step", "ask_kv", "ask_transfer", "ask_validate", "ask_calibrate",
+    "ask_recommend", "ask_replay", "ask_break_even", "ask_step", "ask_kv", "ask_transfer", "ask_validate", "ask_calibrate",
     "load_efficiency",
     "Scenario", "Settings", "Deployment", "Options", "Rule", "RuleKind", "recommend",
     "Workload", "Lengths", "Arrivals", "Slo", "Request", "load_workload", "read_trace", "trace_workload",
+    "Load", "Reading",
     "read_model", "load_gpu", "load_link", "load_connector", "make_instance", "Parallelism",
     "kv_bytes", "kv_pool", "count_parameters", "analyse_step", "Chunk", "analyse_transfer", "Handover",
     "BOOK", "formula_named",
