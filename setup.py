@@ -10,7 +10,7 @@ import sys
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-CORE = [f"costmodel/evaluate/{name}.py" for name in ("timeline", "job", "batch", "use", "server", "replay")]
+CORE = [f"costmodel/evaluate/{name}.py" for name in ("timeline", "prefix", "busy", "feed", "ideal", "job", "batch", "use", "server", "replay")]
 
 
 def extensions() -> list[Extension]:

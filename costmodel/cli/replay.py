@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NAMES = ("colocated", "chunked", "disaggregated", "deflected", "all")
 PROCESSES = ("trace", "poisson", "gamma", "weibull", "onoff", "constant")
-RULE = "Rule of the deflected strategy: kairos (default), kairos-printed, threshold:N or busy:N:Q (Dynamo)."
+RULE = "Rule of the deflected strategy: kairos (default), kairos-printed, threshold:N, busy:N:Q (Dynamo) or system."
 
 
 def _models() -> list[str]:
@@ -98,7 +98,7 @@ def command(trace: str, model: str, strategy: tuple[str, ...], **options: Any) -
     """
     from ..questions.replay import ask_replay
 
-    rule = take_rule(options.pop("rule"), options.pop("alpha"), options.pop("beta"))
+    rule = _rule(options.pop("rule"), options.pop("alpha"), options.pop("beta"))
     scenario = take_scenario(model, options, token_budget=take_budget(options))
     names = tuple(strategy)
     progress = Progress(silent=options["quiet"])
@@ -120,6 +120,13 @@ def command(trace: str, model: str, strategy: tuple[str, ...], **options: Any) -
         )
     finally:
         progress.done()
+
+
+def _rule(text: str | None, alpha: float | None, beta: float | None) -> Any:
+    """The project's own threshold follows from the load; all others are stated."""
+    if text == "system" and alpha is None and beta is None:
+        return text
+    return take_rule(text, alpha, beta)
 
 
 def _played(trace: str) -> Any:

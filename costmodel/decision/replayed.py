@@ -110,28 +110,36 @@ class _Watch:
 
     def __init__(self, source: Source, finished: Callable[[], int], behind: Callable[[_Watch], bool]) -> None:
         self.source, self._finished, self._behind = source, finished, behind
-        self.arrived, self._stride = 0, 1
+        self.arrived = 0
         self.first = self.last = 0.0
         self.sample: list[Request] = []
         self.backlog = 0
-        self._gaps = self._squares = 0.0
+        self._squares = 0.0
 
     def __iter__(self) -> Iterator[Request]:
+        arrived, last, squares, stride = 0, 0.0, 0.0, 1
         for request in self.source.requests():
-            if self.arrived == 0:
-                self.first = self.last = request.arrival_s
-            if self.arrived % self._stride == 0:
+            if not arrived:
+                self.first = last = request[0]
+            if arrived % stride == 0:
                 self.sample.append(request)
                 if len(self.sample) > 2 * _SAMPLE:
                     del self.sample[1::2]
-                    self._stride *= 2
-            self._squares += (request.arrival_s - self.last) ** 2
-            self.last = request.arrival_s
-            self.arrived += 1
-            self.backlog = self.arrived - self._finished()
-            if self.arrived % _LOOK == 0 and self.arrived >= _FEWEST and self._behind(self):
-                return
+                    stride *= 2
+            gap = request[0] - last
+            squares += gap * gap
+            last = request[0]
+            arrived += 1
+            if arrived % _LOOK == 0:
+                self._note(arrived, last, squares)
+                if arrived >= _FEWEST and self._behind(self):
+                    return
             yield request
+        self._note(arrived, last, squares)
+
+    def _note(self, arrived: int, last: float, squares: float) -> None:
+        self.arrived, self.last, self._squares = arrived, last, squares
+        self.backlog = arrived - self._finished()
 
     @property
     def span(self) -> float:
@@ -178,6 +186,7 @@ class Player:
         source, sinks = self.source, sinks or Sinks()
         first_token = self.deployment.settings.first_token
         tally = Tally(source.slo, first_token, source.exact)
+        tally.prepare()
         engine = Replay(strategy, self.deployment, source.slo, self.tables, self.ideal)
         bins = engine.watch()
         done = 0

@@ -111,6 +111,10 @@ class Tally:
         self._kept: Kept | None = None
         self._streamed: Streamed | None = None
 
+    def prepare(self) -> None:
+        """Import what the first block of requests will need, before anything is timed."""
+        from . import columns, kept  # noqa: F401
+
     def add(self, record: Record) -> None:
         """Add a request whose last token is out."""
         self._waiting.append(record)

@@ -12,17 +12,19 @@ from ..answer import About
 from ..decision import provenance
 from ..decision.advice import POOLED
 from ..decision.comparison import Progress, silent, with_splitting
+from ..decision.operating import self_consistent
 from ..decision.replayed import NOISY, Player, Replayed, Sinks, Source
 from ..errors import InputError, unknown
 from ..evaluate.reference import step_tables
 from ..inputs.load import Load, shaped
-from ..inputs.traces import Reading, Trace, check_trace, requests_of
+from ..inputs.traces import Reading, Trace, check_trace, requests_of, trace_workload
 from ..inputs.traces.reading import Notes
 from ..inputs.workload import Request, Slo, Workload
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.scenario import Scenario
-from ..serving.strategies import STRATEGIES, Rule, Strategy, deflected
+from ..serving.step import step_times
+from ..serving.strategies import STRATEGIES, Rule, RuleKind, Strategy, deflected
 from ..serving.table import StepTable
 from ..units import format_si
 
@@ -30,6 +32,7 @@ SCHEMA = "costmodel.replay/1"
 #: Requests drawn of a workload that is no trace.
 DRAWN = 10_000
 NAMES = tuple(strategy.name for strategy in STRATEGIES)
+SYSTEM = "system"
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def ask_replay(
     reading: Reading | None = None,
     reuse: bool = True,
     concurrency: int | None = None,
-    rule: Rule | None = None,
+    rule: Rule | str | None = None,
     transient: bool = False,
     exact: bool = False,
     outputs: Outputs | None = None,
@@ -117,7 +120,8 @@ def ask_replay(
     Parameters
     ----------
     trace: a file in any format that :mod:`costmodel.inputs.traces` reads, a workload to draw from, or requests.
-    strategies: names, or "all". rule: of the deflected strategy; default: Kairos with the copy in its estimate.
+    strategies: names, or "all". rule: of the deflected strategy; default: Kairos with the copy in its estimate;
+        "system": the threshold that counts whom a prompt delays, at the load that it causes itself.
     load: arrivals other than the trace's own. concurrency: clients of a closed loop instead.
     reuse: whether instances keep prefixes whose blocks the trace names. transient: percentiles also where a strategy
         cannot keep up. exact: keep every value for exact quantiles. outputs: opens files for each strategy.
@@ -125,7 +129,6 @@ def ask_replay(
 
     Raises InputError for bad names, values or rows, NoAnswerError where a request fits no instance.
     """
-    chosen = _chosen(strategies, rule)
     deployment = scenario.deployment()
     shape, goals = load or Load(), slo or (trace.slo if isinstance(trace, Workload) else Slo())
     if concurrency is not None and (shape.rate or shape.speedup or shape.process != "trace"):
@@ -134,6 +137,12 @@ def ask_replay(
         )
     notes = Notes()
     read = replace(reading or Reading(), timed=concurrency is None)
+    if rule == SYSTEM:
+        rule = _system(deployment, trace, shape, read)
+    assert not isinstance(rule, str)
+    chosen = _chosen(strategies, rule)
+    if not isinstance(trace, str | Path | Workload) and len(chosen) > 1:
+        trace = list(trace)  # every strategy needs them
     name, requests, told = _requests(trace, shape, read, notes, reuse=reuse, open_loop=concurrency is None)
     source = Source(name, requests, goals, concurrency, transient, exact)
     found = {kind: tables(kind) for kind in deployment.kinds} if tables else step_tables(deployment)
@@ -146,6 +155,25 @@ def ask_replay(
     arrivals = f"closed loop of {concurrency} clients" if concurrency else told
     about = _about(deployment, chosen, results, notes, arrivals, reuse=reuse)
     return _answer(deployment, name, arrivals, goals, results, about)
+
+
+def _system(
+    deployment: Deployment, trace: str | Path | Workload | Iterable[Request], load: Load, reading: Reading
+) -> Rule:
+    """Return the rule of the self-consistent system threshold. Raises InputError where there is none."""
+    if isinstance(trace, Workload):
+        workload = trace
+    elif isinstance(trace, str | Path):
+        workload = trace_workload(trace, Slo(), how=reading)
+    else:
+        raise InputError("--rule system needs a trace file or a workload: its load sets the threshold")
+    rate = load.rate or workload.rate * (load.speedup or 1.0)
+    tokens, note = self_consistent(deployment, workload.at_rate(rate), step_times(deployment.kinds))
+    if tokens is None:
+        raise InputError(
+            f"--rule system: no threshold is its own fixed point here ({note}); pass threshold:N"
+        )
+    return Rule(RuleKind.THRESHOLD, threshold=round(tokens))
 
 
 def _chosen(names: Sequence[str], rule: Rule | None) -> list[Strategy]:
@@ -172,7 +200,14 @@ def _requests(
     if isinstance(trace, Workload):
         return _drawn(trace, load)
     if not isinstance(trace, str | Path):
-        kept = list(requests_of(trace))
+        rows = requests_of(trace)
+        if not isinstance(trace, list):  # one pass, in constant memory
+            return (
+                "requests",
+                lambda: _cut(shaped(rows, load) if open_loop else _limited(rows, load), reuse),
+                _told(load),
+            )
+        kept = list(rows)
         return "requests", lambda: _cut(shaped(kept, load, _rate(kept)), reuse), _told(load)
     path, own_rate = Path(trace), None
     if reuse and not reading.sessions and next(iter(Trace(path, reading))).blocks:
