@@ -200,15 +200,7 @@ def _requests(
     if isinstance(trace, Workload):
         return _drawn(trace, load)
     if not isinstance(trace, str | Path):
-        rows = requests_of(trace)
-        if not isinstance(trace, list):  # one pass, in constant memory
-            return (
-                "requests",
-                lambda: _cut(shaped(rows, load) if open_loop else _limited(rows, load), reuse),
-                _told(load),
-            )
-        kept = list(rows)
-        return "requests", lambda: _cut(shaped(kept, load, _rate(kept)), reuse), _told(load)
+        return "requests", _iterated(trace, load, reuse=reuse, open_loop=open_loop), _told(load)
     path, own_rate = Path(trace), None
     if reuse and not reading.sessions and next(iter(Trace(path, reading))).blocks:
         reading = replace(reading, prefix="infinite")  # what any cache could hold: the ideal's cached prefix
@@ -222,6 +214,19 @@ def _requests(
         return _cut(shaped(source, load, own_rate) if open_loop else _limited(source, load), reuse)
 
     return path.name, rows, _told(load)
+
+
+def _iterated(
+    trace: Iterable[Request], load: Load, *, reuse: bool, open_loop: bool
+) -> Callable[[], Iterable[Request]]:
+    """Requests of an iterable: of a list as often as asked, else in one pass and constant memory."""
+    rate = _rate(trace) if isinstance(trace, list) else None
+
+    def rows() -> Iterable[Request]:
+        checked = requests_of(trace)
+        return _cut(shaped(checked, load, rate) if open_loop else _limited(checked, load), reuse)
+
+    return rows
 
 
 def _limited(source: Iterable[Request], load: Load) -> Iterable[Request]:
@@ -246,8 +251,8 @@ def _drawn(workload: Workload, load: Load) -> tuple[str, Callable[[], Iterable[R
     return workload.name, lambda: moved.sample(count, load.seed), told
 
 
-def _rate(requests: Sequence[Request]) -> float | None:
-    span = requests[-1].arrival_s - requests[0].arrival_s if requests else 0.0
+def _rate(requests: Sequence[Sequence[Any]]) -> float | None:
+    span = requests[-1][0] - requests[0][0] if requests else 0.0
     return (len(requests) - 1) / span if span > 0 else None
 
 
