@@ -11,7 +11,7 @@ from .options import MOST_REQUESTS, MOST_SEED, Quantity, Whole, answers, model_a
 from .progress import Progress
 from .scenario import deployment_options, later_options, take_scenario, take_workload, workload_options
 
-RULE = "Rule of the deflected strategy: kairos, kairos-printed, threshold:N or busy:N:Q; default: the better on a trial."
+RULE = "Rule of deflection: kairos, kairos-printed, threshold:N or busy:N:Q; default: the better on a trial."
 BUDGET = (
     "All tokens of a mixed step (vLLM's --max-num-batched-tokens); decodes take theirs first; default 2048."
 )

@@ -26,7 +26,8 @@ def ask_recommend(
 ) -> Recommendation:
     """Return the verdict for a scenario and a workload.
 
-    ``method``: auto and replay follow every request, closed answers at once with means. Raises InputError for bad names or values, NoAnswerError where nothing fits.
+    ``method``: auto and replay follow every request, closed answers at once with means. Raises InputError for bad
+    names or values, NoAnswerError where nothing fits.
     """
     own = options or Options()
     if own.requests is not None and own.requests < 1:
