@@ -44,9 +44,9 @@ disaggregation works nearest to 0.7 of its capacity; conv x6 offers it too much.
 A run starts empty and all its requests count. Mean delay is E2E over the request alone; copy, interference, stranding \
 and sharing add up to it, and the least of a load is in bold. The threshold is the system threshold of `recommend`; \
 it has no row where local prefill is cheaper at every length, or disaggregation cannot keep up. The busy rule is \
-`busy:{BUSY.threshold}:{BUSY.queue}`, and its load that of the threshold alone. Traces have no SLOs: nothing to attain, and no TPOT by which Kairos would \
-cap a step. A strategy that cannot keep up has the growth of its backlog in place of figures. Made by \
-`python examples/traces.py CONV.csv CODE.csv > examples/traces.md`.
+`busy:{BUSY.threshold}:{BUSY.queue}`, and its load that of the threshold alone. Traces have no SLOs: nothing to \
+attain, and no TPOT by which Kairos would cap a step. A strategy that cannot keep up has the growth of its backlog in \
+place of figures. Made by `python examples/traces.py CONV.csv CODE.csv > examples/traces.md`.
 """
 #: Every figure is one of the table's.
 READING = """
