@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .inputs.link import load_link as load_link
     from .inputs.load import Load as Load
     from .inputs.parameters import count_parameters as count_parameters
+    from .inputs.step_times import load_steps as load_steps
     from .inputs.traces import Reading as Reading
     from .inputs.traces import read_trace as read_trace
     from .inputs.traces import trace_workload as trace_workload
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .memory.parallelism import Parallelism as Parallelism
     from .questions.break_even import ask_break_even as ask_break_even
     from .questions.calibrate import ask_calibrate as ask_calibrate
+    from .questions.calibrate_requests import ask_calibrate_requests as ask_calibrate_requests
     from .questions.kv import ask_kv as ask_kv
     from .questions.recommend import ask_recommend as ask_recommend
     from .questions.replay import ask_replay as ask_replay
@@ -67,6 +69,7 @@ __all__ = [
     "ask_transfer",
     "ask_validate",
     "ask_calibrate",
+    "ask_calibrate_requests",
     # the comparison
     "Scenario",
     "Settings",
@@ -90,6 +93,7 @@ __all__ = [
     "read_model",
     "load_gpu",
     "load_efficiency",
+    "load_steps",
     "load_link",
     "load_connector",
     "make_instance",
@@ -128,8 +132,10 @@ _MODULES = {
     "serving.memory": ("kv_pool",),
     "inputs.parameters": ("count_parameters",),
     "inputs.efficiency": ("load_efficiency",),
+    "inputs.step_times": ("load_steps",),
     "questions.break_even": ("ask_break_even",),
     "questions.calibrate": ("ask_calibrate",),
+    "questions.calibrate_requests": ("ask_calibrate_requests",),
     "questions.kv": ("ask_kv",),
     "questions.recommend": ("ask_recommend",),
     "questions.replay": ("ask_replay",),

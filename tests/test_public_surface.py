@@ -14,7 +14,7 @@ import costmodel
 
 PUBLIC = {
     "ask_recommend", "ask_replay", "ask_break_even", "ask_step", "ask_kv", "ask_transfer", "ask_validate", "ask_calibrate",
-    "load_efficiency",
+    "ask_calibrate_requests", "load_efficiency", "load_steps",
     "Scenario", "Settings", "Deployment", "Options", "Rule", "RuleKind", "recommend",
     "Workload", "Lengths", "Arrivals", "Slo", "Request", "load_workload", "read_trace", "trace_workload",
     "Load", "Reading",

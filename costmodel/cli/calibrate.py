@@ -6,29 +6,90 @@ from typing import Any
 
 import click
 
-from .options import answers, hardware_option
+from ..errors import InputError
+from .options import Whole, answers, hardware_option, option, tokens_option, tp_option
+
+#: Options that say how an engine ran, or which of its runs are meant.
+_OF_LOGS = ("model", "tp", "select", "token_budget", "max_seqs", "kv_tokens", "lag")
+
+
+def _selection(ctx: click.Context, param: click.Parameter, text: str | None) -> dict[str, str] | None:
+    """Read column=text, column=text. Raises InputError for anything else."""
+    if text is None:
+        return None
+    pairs = [part.partition("=") for part in text.split(",")]
+    for name, equals, value in pairs:
+        if not (name.strip() and equals and value.strip()):
+            raise InputError(f"--select {text!r}: write COLUMN=TEXT, as in model=Qwen/Qwen3-32B,tp=2")
+    found = {name.strip(): value.strip() for name, _, value in pairs}
+    if len(found) < len(pairs):
+        raise InputError(f"--select {text!r}: a column stands there twice")
+    return found
 
 
 @click.command("calibrate")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
-@hardware_option(text="GPU of tables that do not name one")
+@hardware_option(text="GPU of tables that do not name one; of a log, in place of the one it names")
 @click.option("--stack", help="Software and version of tables that do not name it, such as vllm-0.24.0.")
 @click.option("--source", help="Where the measurements are from; default: the files' names.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(),
-    help="Efficiency file to write (.toml), or a folder where there are several GPUs or stacks.",
+    help="File to write (.toml), or a folder where there are several GPUs, stacks or runs.",
+)
+@click.option(
+    "--select",
+    metavar="COLUMN=TEXT,...",
+    callback=_selection,
+    help="Runs of a log, such as model=Qwen/Qwen3-32B,tp=2; default: all.",
+)
+@click.option("--model", help="Model that a log is of, where it does not name it: a name or a config.json.")
+@tp_option(default=None, text="Tensor-parallel GPUs of a log's engine; default: as logged, or 1.")
+@tokens_option("--token-budget", "Most tokens of a step of a log's engine; default: as logged, or 2048.")
+@option("--max-seqs", type=Whole(10**6), help="Most sequences of its step; default: as logged, or 256.")
+@tokens_option("--kv-tokens", "Tokens that its KV pool holds, as it logs them; default: the memory model's.")
+@click.option(
+    "--lag/--no-lag",
+    default=None,
+    help="Whether it plans a step while the one before runs (vLLM's async scheduling); default: it does.",
 )
 @answers("calibrate")
-def command(**options: Any) -> object:
-    """Fit the operators that tables (.csv, .csv.gz, or folders of them) measured; -o writes an efficiency file.
+def command(files: tuple[str, ...], **options: Any) -> object:
+    """Fit operators to tables (.csv, .csv.gz, or folders of them), or step times to a LOG of requests; -o writes them.
 
-    Half of the shapes or models is fitted, the other half only predicted; both errors are stated. The tables have
-    the columns that validate reads. Fitting needs scipy: pip install 'llm-costmodel[calibrate]'.
+    Tables: half of the shapes or models is fitted, the other half only predicted; both errors are stated. The
+    tables have the columns that validate reads.
 
-    Example: costmodel calibrate my_gemms.csv --hardware h200-sxm --stack vllm-0.24.0 -o mine.toml
+    A log has arrival, prompt and output tokens, TTFT and E2E or TPOT of each request: a CSV, what vllm bench serve
+    --save-result --save-detailed writes, or AIPerf's profile_export.jsonl. Step times are fitted to the first half
+    of each run by replaying it, and the second half is predicted.
+
+    Fitting needs scipy: pip install 'llm-costmodel[calibrate]'.
+
+    \b
+    Examples:
+      costmodel calibrate my_gemms.csv --hardware h200-sxm --stack vllm-0.24.0 -o mine.toml
+      costmodel calibrate requests.csv --select model=Qwen/Qwen3-32B,tp=2 -o steps.toml
+      costmodel calibrate result.json --model Qwen3-8B --hardware h100-sxm --max-seqs 256
     """
-    from ..questions.calibrate import ask_calibrate
+    from ..inputs.traces import is_log
 
-    return ask_calibrate(**options)
+    of_logs = {name: options.pop(name) for name in _OF_LOGS}
+    logs = [file for file in files if is_log(file)]
+    if not logs:
+        given = [f"--{name.replace('_', '-')}" for name, value in of_logs.items() if value is not None]
+        if given:
+            raise InputError(f"{', '.join(given)}: only for a log of requests; {files[0]} is none")
+        from ..questions.calibrate import ask_calibrate
+
+        return ask_calibrate(files, **options)
+    if len(files) > 1:
+        raise InputError(f"{logs[0]} is a log of requests: calibrate one at a time, without other files")
+    from ..questions.calibrate_requests import Asked, ask_calibrate_requests
+
+    lag, select = of_logs.pop("lag"), of_logs.pop("select")
+    asked = Asked(
+        **of_logs, hardware=options.pop("hardware"), stack=options.pop("stack"), lag=lag is not False
+    )
+    return ask_calibrate_requests(logs[0], asked, select=select, **options)

@@ -71,10 +71,27 @@ class _Queue:
 
 
 class Replayed(NamedTuple):
-    """Times of requests in order of arrival, and how often any was preempted."""
+    """What a replay says of requests in order of arrival.
 
-    times: list[Times]
+    ``noticed``: times from when the engine took notice of each. ``waits``: seconds until then, of what the log
+    counts. ``preempted``: how often any was.
+    """
+
+    noticed: list[Times]
+    waits: list[float]
     preempted: int
+
+    def times(self, waits: Sequence[float] | None = None) -> list[Times]:
+        """Return times as the log counts them; ``waits`` in the place of the replay's own."""
+        return [
+            Times(ttft + wait, tpot, e2e + wait)
+            for (ttft, tpot, e2e), wait in zip(self.noticed, self.waits if waits is None else waits)
+        ]
+
+
+def pairs(replayed: Sequence[Times], measured: Sequence[Times | None]) -> list[Pair]:
+    """Return both times of the requests that were measured."""
+    return [(ours, theirs) for ours, theirs in zip(replayed, measured) if theirs is not None]
 
 
 def replay_log(
@@ -82,8 +99,8 @@ def replay_log(
 ) -> Replayed:
     """Replay requests, chunked, on the one instance of a deployment until the ``first`` of them have ended.
 
-    ``queued``: count from when the engine takes notice, else from the arrival. Raises NoAnswerError for a request
-    whose KV never fits.
+    ``queued``: the log counts from when the engine takes notice, else from the arrival. Raises NoAnswerError for
+    a request whose KV never fits.
     """
     made = Replay(CHUNKED, deployment, Slo(), {deployment.prefill: times})
     (server,) = made.pools[Role.SHARED]
@@ -101,8 +118,9 @@ def replay_log(
 
     made.run(requests, finished)
     records.sort(key=lambda record: record.index)
-    starts = queue.times if queued else [request.arrival_s for request in requests]
+    starts = queue.times[:first]
     return Replayed(
-        [Times(r.first - starts[r.index], r.tpot, r.end - starts[r.index]) for r in records],
+        [Times(r.first - start, r.tpot, r.end - start) for r, start in zip(records, starts)],
+        [0.0 if queued else start - r.request.arrival_s for r, start in zip(records, starts)],
         sum(record.preempted for record in records),
     )

@@ -25,9 +25,9 @@ def file_name(gpu: str, stack: str) -> str:
 
 def as_toml(file: Efficiency) -> str:
     """Return the text of an efficiency file."""
-    lines = [f"{key} = {_quoted(getattr(file, key))}" for key in ("gpu", "stack", "date")]
+    lines = [f"{key} = {quoted(getattr(file, key))}" for key in ("gpu", "stack", "date")]
     for fit in file.operators.values():
-        lines += ["", f"[operators.{fit.kind}]", f"form = {_quoted(fit.form)}"]
+        lines += ["", f"[operators.{fit.kind}]", f"form = {quoted(fit.form)}"]
         lines += [f"{name} = {_parameter(name, value)}" for name, value in fit.parameters.items()]
         lines += [f"{key} = {_plain(getattr(fit, key))}" for key in _KEYS if _given(fit, key)]
     return "\n".join(lines) + "\n"
@@ -43,15 +43,15 @@ def _given(fit: OperatorFit, key: str) -> bool:
     return getattr(fit, key) not in (None, ())
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A basic string of TOML: as in JSON, but for characters beyond 16 bits and DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _plain(value: object) -> str:
     if isinstance(value, tuple):
-        return _quoted(", ".join(value))
-    return _quoted(value) if isinstance(value, str) else repr(value)
+        return quoted(", ".join(value))
+    return quoted(value) if isinstance(value, str) else repr(value)
 
 
 def _parameter(name: str, value: float) -> str:
@@ -60,9 +60,7 @@ def _parameter(name: str, value: float) -> str:
     if known.dimension == "token" or known.choices:
         return f"{value:.0f}"
     return (
-        f"{value:.{DIGITS}g}"
-        if known.dimension == "1"
-        else _quoted(format_si(value, known.dimension, DIGITS))
+        f"{value:.{DIGITS}g}" if known.dimension == "1" else quoted(format_si(value, known.dimension, DIGITS))
     )
 
 

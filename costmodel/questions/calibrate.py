@@ -100,7 +100,7 @@ def ask_calibrate(
     day = date or calendar.today().isoformat()
     efficiencies = _efficiencies(pairs, found, day)
     if output is not None:
-        _make_folder(Path(output))
+        make_folder(Path(output))
         paths = {pair: path for pair, path in paths.items() if pair in pairs}
         replaced = [path for path in paths.values() if os.path.exists(path)]
         write_whole({paths[file.gpu, file.stack]: as_toml(file).encode() for file in efficiencies})
@@ -179,7 +179,8 @@ def _paths(output: Path, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, st
     return found
 
 
-def _make_folder(path: Path) -> None:
+def make_folder(path: Path) -> None:
+    """Make the folder that ``--output`` names, unless it names a file. Raises InputError where it cannot be made."""
     if path.suffix == SUFFIX:
         return
     try:

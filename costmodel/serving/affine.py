@@ -10,7 +10,6 @@ from ..families import packaged_name
 from ..inputs.step_times import StepFit, Steps
 from .bound import step_bound
 from .instance import InstanceKind
-from .memory import KvPool
 from .step import Factors
 from .table import StepTable, _steps
 from .work import Chunk
@@ -87,8 +86,8 @@ def affine_steps(kind: InstanceKind, fit: StepFit) -> AffineSteps:
     return AffineSteps(kind, fit.steps)
 
 
-def fastest_steps(kind: InstanceKind, pool: KvPool) -> Steps:
-    """Return what peak rates allow: all weights read in each step, each FLOP and cached byte once, in seconds."""
+def fastest_steps(kind: InstanceKind) -> Steps:
+    """Return what peak rates allow, in seconds: each weight that a token needs, each cached byte and FLOP once."""
     many = 10_000
 
     def bound(tokens: int, prefix: int, batch: int, context: int) -> tuple[float, float]:
@@ -98,7 +97,7 @@ def fastest_steps(kind: InstanceKind, pool: KvPool) -> Steps:
 
     token = bound(1, 0, 0, 0)[0]
     return Steps(
-        fixed_s=pool.weights_bytes / kind.memory_peak,
+        fixed_s=bound(0, 0, 1, 1)[1],
         sequence_s=token,
         cached_token_s=(bound(0, 0, 1, 2 * many)[1] - bound(0, 0, 1, many)[1]) / many,
         prompt_token_s=token,

@@ -6,6 +6,7 @@ from .logs import LoggedRequest
 from .reader import Trace, read_log, read_trace
 from .reading import Notes, Reading
 from .replay import trace_workload, varies
+from .runs import is_log, runs_of
 
 __all__ = [
     "LoggedRequest",
@@ -14,9 +15,11 @@ __all__ = [
     "Trace",
     "TraceFacts",
     "check_trace",
+    "is_log",
     "read_log",
     "read_trace",
     "requests_of",
+    "runs_of",
     "trace_workload",
     "varies",
 ]

@@ -13,7 +13,7 @@ from .reading import Notes, Reading
 #: Columns in which engines' logs say what was measured, seconds.
 MEASURED = ("queue_s", "ttft_s", "ttft_from_queued_s", "e2e_s", "e2e_from_queued_s", "tpot_s")
 #: Columns that tell the runs of a log apart.
-_RUN = ("gpu", "model", "tp", "max_num_seqs", "max_num_batched_tokens", "vllm")
+RUN = ("gpu", "model", "tp", "max_num_seqs", "max_num_batched_tokens", "vllm")
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def understand(header: Sequence[str], where: str, how: Reading, notes: Notes) ->
     if problems:
         raise InputError(problems, where=where)
     log = any(name in header for name in MEASURED)
-    runs = [name for name in _RUN if log and name in header]
+    runs = [name for name in RUN if log and name in header]
     read = {*vars(names).values(), *runs, *how.select}
     notes.format = "request log CSV" if log else layout.name
     notes.unread += [
