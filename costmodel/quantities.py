@@ -263,7 +263,7 @@ TERMS: dict[str, tuple[str, str, str]] = {
     "backlog": (
         "request",
         "",
-        "requests that have arrived and not ended; where it grows, no percentile has a meaning",
+        "requests that wait for prefill or for a place to decode; where it grows, no percentile has a meaning",
     ),
     "prefix cache": ("token", "", "leading blocks of earlier prompts that an instance still holds"),
     "lag": (

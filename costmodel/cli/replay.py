@@ -71,6 +71,7 @@ def _models() -> list[str]:
 @click.option("--sessions", is_flag=True, help="A later turn of a session finds the earlier ones cached.")
 @click.option("--no-reuse", is_flag=True, help="Keep no prefixes, even where the trace names its blocks.")
 @option("--select", help="Rows of one run of a log: column=value[,column=value].")
+@option("--step-times", type=click.Path(), help="Step times that calibrate fitted to an engine's log.")
 @option("--slo-ttft", type=Quantity("second", bare_below=300), help="TTFT objective, such as 2s.")
 @option("--slo-tpot", type=Quantity("second", bare_below=5), help="TPOT objective, such as 50ms.")
 @click.option("--transient", is_flag=True, help="Percentiles of this very load, even where it is too much.")
@@ -115,6 +116,7 @@ def command(trace: str, model: str, strategy: tuple[str, ...], **options: Any) -
             rule=rule,
             transient=options["transient"],
             exact=options["exact"],
+            tables=_step_times(options["step_times"]),
             outputs=_outputs(options, several=len(names) > 1 or "all" in names),
             progress=progress,
         )
@@ -165,6 +167,17 @@ def _reading(options: dict[str, Any]) -> Any:
     from ..inputs.traces import Reading
 
     return Reading(sessions=options["sessions"], select=_pairs(options["select"]))
+
+
+def _step_times(path: str | None) -> Any:
+    """Return what makes step times of an instance from a file of them."""
+    if path is None:
+        return None
+    from ..inputs.step_times import load_steps
+    from ..serving.affine import affine_steps
+
+    fit = load_steps(path)
+    return lambda kind: affine_steps(kind, fit)
 
 
 def _pairs(text: str | None) -> dict[str, str]:

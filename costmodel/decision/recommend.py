@@ -63,6 +63,7 @@ class _Question:
     def __init__(
         self, deployment: Deployment, workload: Workload, options: Options, rule: Rule | None
     ) -> None:
+        deployment.need_split()
         self.deployment, self.workload, self.options = deployment, workload, options
         self.compare = Comparison(deployment, workload, options)
         self.times = self.compare.times

@@ -26,7 +26,7 @@ from .results import StrategyResult
 
 #: Requests between two looks at the backlog, and the fewest at which a run is given up.
 _LOOK, _FEWEST = 1000, 3000
-#: Share of all arrivals that must be waiting for a run to count as falling behind.
+#: Share of all arrivals that wait where a run counts as falling behind.
 _BEHIND = 0.1
 #: Requests of a load that stand for all of them in closed forms.
 _SAMPLE = 256
@@ -50,7 +50,7 @@ class Replayed(StrategyResult):
 
     ``rate_per_s``: arrivals (open loop) or completions (closed loop) a second. ``quantiles``: how exact
     percentiles are. ``requests_per_cpu_s``: requests replayed a second of CPU. ``backlog_per_s``: by how many
-    requests a second the number in the system grows, where the strategy cannot keep up. ``slowest``: by TTFT and by
+    requests a second those grow that wait, where the strategy cannot keep up. ``slowest``: by TTFT and by
     E2E, with why.
     """
 
@@ -108,8 +108,8 @@ class Sinks:
 class _Watch:
     """Passes requests on, keeps an even sample of them, and looks at the backlog now and then."""
 
-    def __init__(self, source: Source, finished: Callable[[], int], behind: Callable[[_Watch], bool]) -> None:
-        self.source, self._finished, self._behind = source, finished, behind
+    def __init__(self, source: Source, backlog: Callable[[], int], behind: Callable[[_Watch], bool]) -> None:
+        self.source, self._backlog, self._behind = source, backlog, behind
         self.arrived = 0
         self.first = self.last = 0.0
         self.sample: list[Request] = []
@@ -139,7 +139,7 @@ class _Watch:
 
     def _note(self, arrived: int, last: float, squares: float) -> None:
         self.arrived, self.last, self._squares = arrived, last, squares
-        self.backlog = arrived - self._finished()
+        self.backlog = self._backlog()
 
     @property
     def span(self) -> float:
@@ -148,7 +148,7 @@ class _Watch:
 
     @property
     def falls_behind(self) -> bool:
-        """True while many of all that arrived are still in the system."""
+        """True while many of all that arrived wait."""
         return self.backlog > max(20, _BEHIND * self.arrived)
 
     def workload(self) -> Workload | None:
@@ -165,7 +165,11 @@ class _Watch:
 
 
 class Player:
-    """Replays strategies over one deployment and load; step times and the ideal are shared."""
+    """Replays strategies over one deployment and load; step times and the ideal are shared.
+
+    ``forecast``: whether step times by operator exist, from which closed forms tell what a pool is offered; else a
+    strategy keeps up where its backlog stays small.
+    """
 
     def __init__(
         self,
@@ -173,10 +177,12 @@ class Player:
         source: Source,
         tables: dict[InstanceKind, StepTable],
         progress: Progress = silent,
+        *,
+        forecast: bool = True,
     ) -> None:
         self.deployment, self.source, self.tables, self.progress = deployment, source, tables, progress
         self.ideal = Ideal(list(tables.values()))
-        self._times = step_times(deployment.kinds)
+        self._times = step_times(deployment.kinds) if forecast else None
 
     def play(self, strategy: Strategy, sinks: Sinks | None = None) -> Replayed:
         """Replay one strategy.
@@ -189,11 +195,8 @@ class Player:
         tally.prepare()
         engine = Replay(strategy, self.deployment, source.slo, self.tables, self.ideal)
         bins = engine.watch()
-        done = 0
 
         def finished(record: Record) -> None:
-            nonlocal done
-            done += 1
             tally.add(record)
             for sink in sinks.records:
                 sink(record)
@@ -206,9 +209,9 @@ class Player:
             engine.stopped = means is not None and not means.stable
             return engine.stopped
 
-        watch = _Watch(source, lambda: done, behind)
+        watch = _Watch(source, engine.backlog, behind)
         started = time.process_time()
-        end = engine.run(watch, finished, source.concurrency)
+        end = engine.run(watch, finished if sinks.records else tally.add, source.concurrency)
         cpu = time.process_time() - started
         for role, kept in bins.items():
             for told in sinks.busy:
@@ -233,9 +236,9 @@ class Player:
 
     def _means(self, strategy: Strategy, watch: _Watch) -> Means | None:
         workload = watch.workload()
-        return (
-            None if workload is None else ClosedForm(self.deployment, workload, self._times).means(strategy)
-        )
+        if workload is None or self._times is None:
+            return None
+        return ClosedForm(self.deployment, workload, self._times).means(strategy)
 
     def _blank(
         self,
@@ -249,9 +252,9 @@ class Player:
         """Return a result with all that holds whether or not the strategy keeps up."""
         uses = engine.uses()
         busiest = max((use.busy_share for use in uses), default=0.0)
-        stable = means is None or means.stable
+        stable = means.stable if means else self.source.concurrency is not None or not watch.falls_behind
         growth, reason = None, None
-        if means is not None and not means.stable:
+        if not stable:
             growth = watch.backlog / watch.span if watch.span > 0 else None
             reason = _overloaded(means, watch, growth, stopped=engine.stopped)
         return Replayed(
@@ -308,15 +311,18 @@ def _busy(uses: Sequence[PoolUse]) -> list[PoolLoad]:
     return [PoolLoad(use.role, use.busy_share, use.instances) for use in uses]
 
 
-def _overloaded(means: Means, watch: _Watch, growth: float | None, *, stopped: bool) -> str:
+def _overloaded(means: Means | None, watch: _Watch, growth: float | None, *, stopped: bool) -> str:
     """Say that a strategy cannot keep up, and by how much it falls behind."""
-    worst = max(means.loads, key=lambda load: load.utilisation)
-    told = (
-        f"the {worst.role} pool is offered {worst.utilisation:.2f} times its capacity: "
-        f"{worst.missing_instances:.1f} instances are missing"
-    )
+    if means is None:
+        told = f"{watch.backlog:,} of {watch.arrived:,} requests wait at the last arrival"
+    else:
+        worst = max(means.loads, key=lambda load: load.utilisation)
+        told = (
+            f"the {worst.role} pool is offered {worst.utilisation:.2f} times its capacity: "
+            f"{worst.missing_instances:.1f} instances are missing"
+        )
     if growth is not None and growth > 0:
         told += f"; the backlog grows by {growth:.3g} requests/s"
     if stopped:
-        told += f"; stopped after {watch.arrived:,} arrivals, {watch.backlog:,} of them unfinished"
+        told += f"; stopped after {watch.arrived:,} arrivals, {watch.backlog:,} of them waiting"
     return told

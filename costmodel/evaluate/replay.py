@@ -350,6 +350,10 @@ class Replay:
             touched.append(source)
         touched.append(target)
 
+    def backlog(self) -> int:
+        """Requests that wait for prefill, or for a place to decode."""
+        return sum(len(s.waiting) + len(s.inbound) for servers in self.pools.values() for s in servers)
+
     def watch(self) -> dict[str, BusyBins]:
         """Keep the busy share of each pool over time; return where it is kept, by role."""
         found = {}

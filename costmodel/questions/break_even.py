@@ -140,6 +140,7 @@ def ask_break_even(
 
 def _from_deployment(scenario: Scenario, workload: Workload, stated: Values, solve: str) -> _Known:
     deployment = scenario.deployment()
+    deployment.need_split()
     times = step_times(deployment.kinds)
     point = operating_point(deployment, workload, times, overrides=stated)
     consistent, reason = None, f"only tokens have one, not {solve}"

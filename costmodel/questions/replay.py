@@ -141,12 +141,14 @@ def ask_replay(
         rule = _system(deployment, trace, shape, read)
     assert not isinstance(rule, str)
     chosen = _chosen(strategies, rule)
+    if not all(strategy.pooled for strategy in chosen):
+        deployment.need_split()
     if not isinstance(trace, str | Path | Workload) and len(chosen) > 1:
         trace = list(trace)  # every strategy needs them
     name, requests, told = _requests(trace, shape, read, notes, reuse=reuse, open_loop=concurrency is None)
     source = Source(name, requests, goals, concurrency, transient, exact)
     found = {kind: tables(kind) for kind in deployment.kinds} if tables else step_tables(deployment)
-    player = Player(deployment, source, found, progress)
+    player = Player(deployment, source, found, progress, forecast=tables is None)
     results = []
     for strategy in chosen:
         sinks = outputs(strategy, deployment) if outputs else Sinks()

@@ -74,7 +74,8 @@ def _summary(answer: Answer) -> str:
         for name, value in (("TTFT", answer.slo_ttft_s), ("TPOT", answer.slo_tpot_s))
         if value is not None
     ]
-    told = f"{answer.hardware}, {answer.topology}; {answer.arrivals}"
+    split = f"{answer.topology} pooled" if answer.topology.isdigit() else answer.topology
+    told = f"{answer.hardware}, {split}; {answer.arrivals}"
     told += f"; {', '.join(limits)}" if limits else ""
     if answer.best is None:
         return f"{told}. No strategy keeps up."

@@ -26,7 +26,7 @@ class Topology:
     decode: int
 
     def __str__(self) -> str:
-        return f"{self.prefill}P{self.decode}D"
+        return f"{self.prefill}P{self.decode}D" if self.decode else str(self.prefill)
 
     @property
     def instances(self) -> int:
@@ -35,9 +35,14 @@ class Topology:
 
 
 def parse_topology(text: str) -> Topology:
-    """Return the topology written as 2P2D. Raises InputError for anything else and for an empty pool."""
-    match = re.fullmatch(r"([0-9]+)P([0-9]+)D", text.strip(), re.IGNORECASE)
+    """Return the topology written as 2P2D, or a number of instances for pooled strategies alone.
+
+    Raises InputError for anything else and for an empty pool.
+    """
     shown = repr(shorten(text))
+    if re.fullmatch("[1-9][0-9]{0,3}", text.strip()) and int(text) <= MOST_INSTANCES:
+        return Topology(int(text), 0)
+    match = re.fullmatch(r"([0-9]+)P([0-9]+)D", text.strip(), re.IGNORECASE)
     if not match:
         raise InputError(f"--topology {shown}: write instances as xPyD, such as 2P2D")
     if max(len(match[1]), len(match[2])) > 9 or int(match[1]) + int(match[2]) > MOST_INSTANCES:
@@ -121,6 +126,14 @@ class Deployment:
         prefill = [(self.prefill, self.prefill_pool)] * self.topology.prefill
         decode = [(self.decode, self.decode_pool)] * self.topology.decode
         return {Role.SHARED: prefill + decode, Role.PREFILL: prefill, Role.DECODE: decode}[role]
+
+    def need_split(self) -> None:
+        """Check that there are prefill and decode instances. Raises InputError."""
+        if not self.topology.decode:
+            raise InputError(
+                f"--topology {self.topology}: one pool of instances serves colocated and chunked alone; write xPyD, "
+                "such as 1P1D"
+            )
 
     def with_topology(self, topology: Topology) -> Deployment:
         """Return the same deployment split another way."""
