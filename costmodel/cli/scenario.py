@@ -87,7 +87,7 @@ def deployment_options() -> Callable[[F], F]:
         hardware_option(),
         option("--prefill-hardware", type=GPU, help="GPU of the prefill instances, where it differs."),
         option("--decode-hardware", type=GPU, help="GPU of the decode instances, where it differs."),
-        option("--topology", default="2P2D", help="Prefill and decode instances, as xPyD; replay: a number of pooled ones."),
+        option("--topology", default="2P2D", help="Instances as xPyD; replay: also a number of pooled ones."),
         option(
             "--link", type=Known("NAME|FILE", _links), default=DEFAULT_LINK,
             help="Link that copies the KV: a packaged name (costmodel show links) or a TOML file.",
