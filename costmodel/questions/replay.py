@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +133,7 @@ def ask_replay(
     shape, goals = load or Load(), slo or (trace.slo if isinstance(trace, Workload) else Slo())
     if concurrency is not None and (shape.rate or shape.speedup or shape.process != "trace"):
         raise InputError(
-            "--concurrency closes the loop: clients set the arrivals; drop --rate and --arrivals"
+            "--concurrency closes the loop: clients set the arrivals; drop --rate, --speedup and --arrivals"
         )
     notes = Notes()
     read = replace(reading or Reading(), timed=concurrency is None)
@@ -222,17 +222,18 @@ def _iterated(
     trace: Iterable[Request], load: Load, *, reuse: bool, open_loop: bool
 ) -> Callable[[], Iterable[Request]]:
     """Requests of an iterable: of a list as often as asked, else in one pass and constant memory."""
-    rate = _rate(trace) if isinstance(trace, list) else None
 
     def rows() -> Iterable[Request]:
-        checked = requests_of(trace)
+        again = isinstance(trace, list) or load.repeat > 1
+        checked = list(requests_of(trace)) if again else requests_of(trace)
+        rate = _rate(checked) if isinstance(checked, list) else None
         return _cut(shaped(checked, load, rate) if open_loop else _limited(checked, load), reuse)
 
     return rows
 
 
 def _limited(source: Iterable[Request], load: Load) -> Iterable[Request]:
-    return islice(source, load.limit) if load.limit else source
+    return chain.from_iterable(islice(source, load.limit) for _ in range(load.repeat))
 
 
 def _cut(requests: Iterable[Request], reuse: bool) -> Iterable[Request]:
@@ -243,9 +244,9 @@ def _cut(requests: Iterable[Request], reuse: bool) -> Iterable[Request]:
 
 
 def _drawn(workload: Workload, load: Load) -> tuple[str, Callable[[], Iterable[Request]], str]:
-    if load.speedup or load.process != "trace":
+    if load.speedup or load.process != "trace" or load.repeat > 1:
         raise InputError(
-            "--speedup and --arrivals change a trace; a workload has arrivals of its own: pass --rate"
+            "--speedup, --arrivals and --repeat change a trace; a workload has arrivals of its own: pass --rate"
         )
     moved = workload.at_rate(load.rate) if load.rate else workload
     count = load.limit or DRAWN
@@ -253,7 +254,7 @@ def _drawn(workload: Workload, load: Load) -> tuple[str, Callable[[], Iterable[R
     return workload.name, lambda: moved.sample(count, load.seed), told
 
 
-def _rate(requests: Sequence[Sequence[Any]]) -> float | None:
+def _rate(requests: Sequence[Request]) -> float | None:
     span = requests[-1][0] - requests[0][0] if requests else 0.0
     return (len(requests) - 1) / span if span > 0 else None
 
