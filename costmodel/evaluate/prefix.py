@@ -11,13 +11,13 @@ class PrefixCache:
     """Blocks of finished prompts on one instance, the least recently used forgotten first.
 
     Blocks are known by their hashes, which stand for all tokens up to their end. They may fill what requests
-    that are placed there leave of the KV pool: ``room`` bytes, passed at every use.
+    that are placed there leave of the KV pool: ``room`` bytes, passed at every use. ``tokens``: held now.
     """
 
     def __init__(self, bytes_per_token: float) -> None:
         self.bytes_per_token = bytes_per_token
+        self.tokens = 0
         self._blocks: OrderedDict[int, int] = OrderedDict()
-        self._tokens = 0
 
     def hit(self, request: Request) -> int:
         """Cached tokens of a prompt: its leading blocks that are here, at most all tokens but the last."""
@@ -36,7 +36,7 @@ class PrefixCache:
                 blocks.move_to_end(block)
             else:
                 blocks[block] = request.block_tokens
-                self._tokens += request.block_tokens
+                self.tokens += request.block_tokens
         most = max(0.0, room) / self.bytes_per_token
-        while self._tokens > most:
-            self._tokens -= blocks.popitem(last=False)[1]
+        while self.tokens > most:
+            self.tokens -= blocks.popitem(last=False)[1]

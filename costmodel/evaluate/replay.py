@@ -241,7 +241,7 @@ class Replay:
         job.p1 = now
         job.stretch = now - job.p0 - job.redone - job.ideal_prefill
         request, copies = job.request, job.copies
-        if request.blocks:
+        if request.blocks or server.cache.tokens:
             server.cache.add(request, server.room - server.committed)
         job.left = job.outputs - 1
         job.again = copies and self.first_token == "recompute"
@@ -343,7 +343,7 @@ class Replay:
         job.held_byte_s += (now - job.p1) * source.bytes_of(job.isl) * source.kind.gpus
         source.release(source_held)
         source.load -= 1
-        if job.request.blocks:
+        if job.request.blocks or target.cache.tokens:
             target.cache.add(job.request, target.room - target.committed)
         target.copied.append(job)
         if source.waiting:

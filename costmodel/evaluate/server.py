@@ -82,9 +82,9 @@ class Server(Batch):
         return self.bytes_of(tokens if self.grows else tokens + request[3])
 
     def begun(self, now: float) -> int:
-        """Decode steps of the run under way that have begun by now."""
+        """Decode steps of the run or mixed step under way that have begun by now."""
         if not self.busy or self.count < 2:
-            return self.count
+            return self.count or int(self.busy and self.mixes)
         steps, seconds = self.times.until(self.batch, self.context, self.count, now - self.started)
         return steps + 1 if self.started + seconds <= now and steps < self.count else steps
 
@@ -141,7 +141,7 @@ class Server(Batch):
 
     def _exactly(self, begun: int) -> int:
         """Bytes held, sequence by sequence, ``begun`` steps after the last that has ended."""
-        return self.fixed + (self.held_bytes(self.size, begun) if self.grows else 0)
+        return self.fixed + self.held_bytes(self.size, begun) if self.grows else self.used
 
     def _grow(self, now: float) -> bool:
         """Make room for the token that each decode adds, preempting the last to enter; say whether one was."""
@@ -190,16 +190,16 @@ class Server(Batch):
             admits = not self._grow(now)
         if (self.waiting or self.partial) and (prompts := self._take(now, admits)):
             return self._begin_prompts(prompts, now)
-        if self.batch and self.grows and not self.mixes:
-            self._grow(now)
-        return self._begin_run(now) if self.batch else -1.0
+        # Where a preempted request is now ahead of one that was passed over, look again after one step.
+        overtaken = not self.mixes and self.batch > 0 and self.grows and self._grow(now)
+        return self._begin_run(now, once=overtaken) if self.batch else -1.0
 
-    def _begin_run(self, now: float) -> float:
+    def _begin_run(self, now: float, *, once: bool) -> float:
         batch, (ends, _, first) = self.batch, self.ending[0]
         count = ends - self.steps if first.ends == ends else self.steps_left()
         if self.returning:
             self.bring_back(now)
-        if self.again or (self.lag and self.waiting) or (self.cap is not None and self.partial):
+        if once or self.again or (self.lag and self.waiting) or (self.cap is not None and self.partial):
             count = 1
         if self.grows:
             each = self.slope * batch
