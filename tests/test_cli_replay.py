@@ -95,7 +95,7 @@ def test_requests_csv_adds_up(folder: Path) -> None:
 
 
 def test_equal_arrivals_and_single_requests_are_legal(folder: Path) -> None:
-    for rows in (["5,90,3"] * 7, ["1e9,90,1"], ["0,1,1", "0,1,1"]):
+    for rows in (["5,90,3"] * 60, ["1e9,90,1"], ["0,1,1", "0,1,1"]):
         (folder / "equal.csv").write_text("\n".join([HEADER, *rows, ""]))
         found = asked("replay", "equal.csv", *ON)
         for strategy in found["strategies"]:
@@ -173,6 +173,9 @@ def test_a_bad_trace_is_one_message(name: str) -> None:
         (("trace.csv", *ON, "--rule", "kairo"), "did you mean 'kairos'"),
         (("trace.csv", *ON, "--rule", "threshold:x"), "threshold:x"),
         (("trace.csv", *ON, "--rule", "kairos", "--strategy", "chunked"), "--strategy deflected"),
+        (("trace.csv", *ON, "--rule", "system", "--strategy", "chunked"), "--strategy deflected"),
+        (("trace.csv", *ON, "--alpha", "2", "--strategy", "chunked"), "--alpha"),
+        (("trace.csv", *ON, "--rule", "system", "--alpha", "2"), "--alpha"),
         (("trace.csv", *ON, "--rate", "2", "--concurrency", "2"), "--concurrency closes the loop"),
         (("trace.csv", *ON, "--arrivals", "poisson", "--concurrency", "2"), "--concurrency closes the loop"),
         (("trace.csv", *ON, "--rate", "2", "--speedup", "2"), "--rate and --speedup"),

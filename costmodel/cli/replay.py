@@ -126,9 +126,11 @@ def command(trace: str, model: str, strategy: tuple[str, ...], **options: Any) -
 
 def _rule(text: str | None, alpha: float | None, beta: float | None) -> Any:
     """The project's own threshold follows from the load; all others are stated."""
-    if text == "system" and alpha is None and beta is None:
-        return text
-    return take_rule(text, alpha, beta)
+    if text != "system":
+        return take_rule(text, alpha, beta)
+    if (alpha, beta) != (None, None):
+        raise InputError("--alpha and --beta are settings of Kairos; the system threshold has none")
+    return text
 
 
 def _played(trace: str) -> Any:

@@ -252,7 +252,8 @@ class Player:
         """Return a result with all that holds whether or not the strategy keeps up."""
         uses = engine.uses()
         busiest = max((use.busy_share for use in uses), default=0.0)
-        stable = means.stable if means else self.source.concurrency is not None or not watch.falls_behind
+        at_once = self.source.concurrency is not None or watch.span <= 0  # no rate to keep up with
+        stable = means.stable if means else at_once or not watch.falls_behind
         growth, reason = None, None
         if not stable:
             growth = watch.backlog / watch.span if watch.span > 0 else None

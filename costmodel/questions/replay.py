@@ -135,6 +135,8 @@ def ask_replay(
         raise InputError(
             "--concurrency closes the loop: clients set the arrivals; drop --rate, --speedup and --arrivals"
         )
+    if rule is not None and not {"deflected", "all"} & set(strategies):
+        raise InputError("--rule, --alpha and --beta are of the deflected strategy; add --strategy deflected")
     notes = Notes()
     read = replace(reading or Reading(), timed=concurrency is None)
     if rule == SYSTEM:
@@ -184,8 +186,6 @@ def _chosen(names: Sequence[str], rule: Rule | None) -> list[Strategy]:
     for name in wanted:
         if name not in known:
             raise InputError(unknown("strategy", name, (*NAMES, "all")))
-    if rule is not None and "deflected" not in wanted:
-        raise InputError("--rule is of the deflected strategy; add --strategy deflected")
     return [known[name] for name in wanted]
 
 
