@@ -176,6 +176,7 @@ def test_a_bad_trace_is_one_message(name: str) -> None:
         (("trace.csv", *ON, "--rule", "system", "--strategy", "chunked"), "--strategy deflected"),
         (("trace.csv", *ON, "--alpha", "2", "--strategy", "chunked"), "--alpha"),
         (("trace.csv", *ON, "--rule", "system", "--alpha", "2"), "--alpha"),
+        (("trace.csv", *ON, "--rule", "system", "--topology", "4"), "--topology 4"),
         (("trace.csv", *ON, "--rate", "2", "--concurrency", "2"), "--concurrency closes the loop"),
         (("trace.csv", *ON, "--arrivals", "poisson", "--concurrency", "2"), "--concurrency closes the loop"),
         (("trace.csv", *ON, "--rate", "2", "--speedup", "2"), "--rate and --speedup"),

@@ -165,6 +165,7 @@ def _system(
     deployment: Deployment, trace: str | Path | Workload | Iterable[Request], load: Load, reading: Reading
 ) -> Rule:
     """Return the rule of the self-consistent system threshold. Raises InputError where there is none."""
+    deployment.need_split()
     if isinstance(trace, Workload):
         workload = trace
     elif isinstance(trace, str | Path):
