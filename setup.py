@@ -10,20 +10,27 @@ import sys
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-CORE = [f"costmodel/evaluate/{name}.py" for name in ("timeline", "prefix", "busy", "feed", "ideal", "job", "batch", "use", "server", "replay")]
+CORE = [
+    f"costmodel/evaluate/{name}.py"
+    for name in ("timeline", "prefix", "busy", "feed", "ideal", "job", "batch", "use", "server", "replay")
+]
 
 
 def extensions() -> list[Extension]:
     """The compiled modules, or none where the compiler of annotated Python is missing."""
     if "editable_wheel" in sys.argv or "sdist" in sys.argv:
         return []
+    flags = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
     try:
         from mypyc.build import mypycify
-    except ImportError:
+
+        found: list[Extension] = mypycify([*flags, *CORE], group_name="costmodel")
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # whatever a compiler to come may find wrong, the source still runs
+        print(f"costmodel: not compiled ({error!r}); replay runs interpreted", file=sys.stderr)
         return []
-    found: list[Extension] = mypycify(
-        ["--ignore-missing-imports", "--follow-imports=silent", *CORE], group_name="costmodel"
-    )
     for extension in found:
         extension.optional = True  # a failure is a warning: the package works without
     return found

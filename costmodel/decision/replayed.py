@@ -80,7 +80,8 @@ class Replayed(StrategyResult):
 
 @dataclass(frozen=True)
 class Source:
-    """What is replayed: ``requests`` afresh at each call, in order of arrival, or ``concurrency`` clients' worth.
+    """What is replayed: ``requests`` in order of arrival, afresh at each call unless ``once``, or ``concurrency``
+    clients' worth.
 
     ``transient`` asks for percentiles also where the strategy cannot keep up: those of this very load.
     """
@@ -91,6 +92,7 @@ class Source:
     concurrency: int | None = None
     transient: bool = False
     exact: bool = False
+    once: bool = False
 
 
 Sink = Callable[[Record], object]
@@ -183,6 +185,7 @@ class Player:
         self.deployment, self.source, self.tables, self.progress = deployment, source, tables, progress
         self.ideal = Ideal(list(tables.values()))
         self._times = step_times(deployment.kinds) if forecast else None
+        self._whole: _Watch | None = None
 
     def play(self, strategy: Strategy, sinks: Sinks | None = None) -> Replayed:
         """Replay one strategy.
@@ -205,8 +208,7 @@ class Player:
             self.progress(f"{strategy.name}: {watch.arrived:,} requests")
             if source.concurrency or source.transient or not watch.falls_behind:
                 return False
-            means = self._means(strategy, watch)
-            engine.stopped = means is not None and not means.stable
+            engine.stopped = self._hopeless(strategy, watch)
             return engine.stopped
 
         watch = _Watch(source, engine.backlog, behind)
@@ -217,7 +219,9 @@ class Player:
             for told in sinks.busy:
                 told(role, kept.shares())
         windows = tuple(Window(role, *share) for role, kept in bins.items() for share in kept.shares())
-        means = None if source.concurrency else self._means(strategy, watch)
+        # Of a run that was stopped, the whole load: what has been seen may be a busy stretch of it.
+        seen = self._whole if engine.stopped and self._whole is not None else watch
+        means = None if source.concurrency else self._means(strategy, seen.workload())
         totals = tally.totals()
         span = end - watch.first
         rate = totals.finished / span if source.concurrency and span > 0 else None
@@ -234,8 +238,23 @@ class Player:
             return result
         return self._filled(result, engine, totals, rate or 0.0)
 
-    def _means(self, strategy: Strategy, watch: _Watch) -> Means | None:
-        workload = watch.workload()
+    def _hopeless(self, strategy: Strategy, watch: _Watch) -> bool:
+        """Say whether the whole load is more than a strategy can serve, not only the stretch so far.
+
+        Of requests that come only once, what has been seen has to do, and most of it has to wait.
+        """
+        if self.source.once:
+            whole = watch.workload() if 2 * watch.backlog > watch.arrived else None
+        else:
+            if self._whole is None:
+                self._whole = _Watch(self.source, lambda: 0, lambda _: False)
+                for _ in self._whole:
+                    pass
+            whole = self._whole.workload()
+        means = self._means(strategy, whole)
+        return means is not None and not means.stable
+
+    def _means(self, strategy: Strategy, workload: Workload | None) -> Means | None:
         if workload is None or self._times is None:
             return None
         return ClosedForm(self.deployment, workload, self._times).means(strategy)

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from ..errors import NoAnswerError
 from ..inputs.workload import LONGEST, Request, Slo
-from ..serving.chunk_cap import Cap
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.memory import KvPool
@@ -26,7 +25,7 @@ from .feed import Feed
 from .ideal import Ideal
 from .instances import Instance
 from .prefix import PrefixCache
-from .routing import Router
+from .routing import Router, mixed_cap
 from .tasks import Prompt, Sequence_, decode_of
 from .timeline import PoolUse, Record, Run
 
@@ -315,14 +314,6 @@ class Reference:
 def copied_tokens(request: Request, cache: PrefixCache) -> int:
     """Prompt tokens whose KV a decode instance lacks; a cached prefix of unknown blocks lies on both sides."""
     return request.isl - cache.hit(request) if request.blocks else request.uncached_tokens
-
-
-def mixed_cap(strategy: Strategy, slo: Slo) -> Cap | None:
-    """Return the limit that a Kairos rule puts on mixed steps; none without a TPOT SLO."""
-    rule = strategy.rule
-    if rule is None or not rule.kairos:
-        return None
-    return Cap(rule.beta * slo.tpot_s if slo.tpot_s is not None else None, rule.candidates)
 
 
 class Limit(NamedTuple):

@@ -20,8 +20,8 @@ from .busy import BusyBins
 from .feed import Feed
 from .ideal import Ideal
 from .job import Job
-from .reference import check_fits, copied_tokens, limits, mixed_cap, step_tables
-from .routing import Routed, Router
+from .reference import check_fits, copied_tokens, limits, step_tables
+from .routing import Routed, Router, mixed_cap
 from .server import Server
 from .timeline import PoolUse, Record, Run
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..inputs.workload import Request, Slo
-from ..serving.chunk_cap import Cap, Steps, largest_chunk
+from ..serving.chunk_cap import Cap, Steps, largest_step
 from ..serving.deployment import Deployment, Settings
 from ..serving.memory import KvPool
 from ..serving.strategies import Role, Rule, RuleKind, Strategy
-from ..serving.work import Chunk
 from .prefix import PrefixCache
 
 
@@ -60,6 +59,14 @@ class Routed(Protocol):
         """True when a sequence of ``size`` bytes a GPU finds memory and a seat now."""
 
 
+def mixed_cap(strategy: Strategy, slo: Slo) -> Cap | None:
+    """Return the limit that a Kairos rule puts on mixed steps, none of seconds without a TPOT SLO."""
+    rule = strategy.rule
+    if rule is None or not rule.kairos:
+        return None
+    return Cap(rule.beta * slo.tpot_s if slo.tpot_s is not None else None, rule.candidates)
+
+
 class Placement(NamedTuple):
     """The instance that computes a prompt, the tokens cached there, and whether the KV is copied afterwards."""
 
@@ -88,6 +95,7 @@ class Router:
         self.copies = first.copies
         self.prompts, self.decodes = pools[first.prefill], pools[first.decode]
         self.routing = deployment.settings.routing
+        self.cap = mixed_cap(strategy, slo)
         self._turns: dict[int, int] = {}
 
     def place(self, request: Request, now: float) -> Placement:
@@ -140,17 +148,17 @@ class Router:
         return self._kairos(rule, request, now)
 
     def _kairos(self, rule: Rule, request: Request, now: float) -> Any:
+        assert self.cap is not None
         limit = rule.alpha * self._remote_ttft(rule, request)
         if self.slo.ttft_s is not None:
             limit = min(limit, self.slo.ttft_s)
-        cap = Cap(rule.beta * self.slo.tpot_s if self.slo.tpot_s is not None else None, rule.candidates)
         best: tuple[float, Routed] | None = None
         for inst in self.decodes:
             if inst.pending_tokens or not inst.fits(inst.admitted_bytes(request), now):
                 continue
-            local = _deflected_ttft(inst, cap, *_estimated(rule, inst, request), limit, now)
+            local = _deflected_ttft(inst, self.cap, *_estimated(rule, inst, request), limit, now)
             if local is not None and (best is None or local < best[0]):
-                best = local, inst
+                best, limit = (local, inst), min(limit, local)
         return best[1] if best else None
 
     def _remote_ttft(self, rule: Rule, request: Request) -> float:
@@ -204,17 +212,14 @@ def _deflected_ttft(
 ) -> float | None:
     """Sum the mixed steps of the largest safe chunks; None when none is safe or the limit is passed."""
     times, batch, context, budget = inst.times, inst.batch, inst.context_at(now), inst.settings.token_budget
-    done, elapsed = 0, 0.0
+    done, elapsed, place = 0, 0.0, 0
     while done < uncached:
-        left, before = uncached - done, prefix + done
-        chunk = largest_chunk(times, cap, left, before, batch, context, budget)
-        if chunk is None:
+        # A longer prefix never makes a larger chunk safe again: go on from the last one's place.
+        found = largest_step(times, cap, uncached - done, prefix + done, batch, context, budget, place)
+        if found is None:
             return None
-        elapsed += times.step((Chunk(chunk, before),), int(chunk == left), batch, context)
+        elapsed += found.seconds
         if elapsed > limit:
             return None
-        done += chunk
-        # A longer prefix never makes a larger chunk safe again.
-        if chunk < cap.candidates[0]:
-            cap = Cap(cap.step_s, tuple(size for size in cap.candidates if size <= chunk))
+        done, place = done + found.tokens, found.place
     return elapsed

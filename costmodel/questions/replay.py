@@ -148,7 +148,8 @@ def ask_replay(
     if not isinstance(trace, str | Path | Workload) and len(chosen) > 1:
         trace = list(trace)  # every strategy needs them
     name, requests, told = _requests(trace, shape, read, notes, reuse=reuse, open_loop=concurrency is None)
-    source = Source(name, requests, goals, concurrency, transient, exact)
+    once = not isinstance(trace, str | Path | Workload | list)
+    source = Source(name, requests, goals, concurrency, transient, exact, once)
     found = {kind: tables(kind) for kind in deployment.kinds} if tables else step_tables(deployment)
     player = Player(deployment, source, found, progress, forecast=tables is None)
     results = []

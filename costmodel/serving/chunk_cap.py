@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from .work import Chunk
 
@@ -33,19 +33,37 @@ class Cap:
         object.__setattr__(self, "candidates", tuple(sorted(self.candidates, reverse=True)))
 
 
-def largest_chunk(
-    times: Steps, cap: Cap, left: int, prefix: int, batch: int, context: int, budget: int
-) -> int | None:
-    """Return the largest candidate chunk (the last one shortened) that keeps the step within the cap.
+class Mixed(NamedTuple):
+    """A chunk beside decodes: its place among the candidates, its tokens, and the time of the mixed step."""
+
+    place: int
+    tokens: int
+    seconds: float
+
+
+def largest_step(
+    times: Steps, cap: Cap, left: int, prefix: int, batch: int, context: int, budget: int, first: int = 0
+) -> Mixed | None:
+    """Return the step of the largest candidate chunk (the last one shortened) that the cap allows.
 
     Without running decodes, or without a cap, the largest candidate. None when even the smallest exceeds it.
+    ``first``: place of the largest candidate to try.
     """
-    for size in cap.candidates:
+    free = batch == 0 or cap.step_s is None
+    for place in range(first, len(cap.candidates)):
+        size = cap.candidates[place]
         if size > budget:
             continue
         chunk = min(size, left)
-        if batch == 0 or cap.step_s is None:
-            return chunk
-        if times.step((Chunk(chunk, prefix),), int(chunk == left), batch, context) <= cap.step_s:
-            return chunk
+        seconds = times.step((Chunk(chunk, prefix),), int(chunk == left), batch, context)
+        if free or (cap.step_s is not None and seconds <= cap.step_s):
+            return Mixed(place, chunk, seconds)
     return None
+
+
+def largest_chunk(
+    times: Steps, cap: Cap, left: int, prefix: int, batch: int, context: int, budget: int
+) -> int | None:
+    """Return the tokens of :func:`largest_step`, or None."""
+    found = largest_step(times, cap, left, prefix, batch, context, budget)
+    return None if found is None else found.tokens
