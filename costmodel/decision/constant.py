@@ -1,0 +1,23 @@
+"""The constant to give a router: the system threshold, where one is."""
+
+from __future__ import annotations
+
+from ..serving.strategies import DISAGGREGATED
+from .comparison import Comparison
+from .operating import measured_load, operating_point, self_consistent, threshold
+
+
+def system_threshold(compare: Comparison) -> float | None:
+    """Return the uncached tokens below which prefill had better stay local, those it delays included.
+
+    At the load that the threshold causes itself; where closed forms have none (the load varies), at that of plain
+    disaggregation, replayed. None where local is cheaper at every length, or nothing is stable.
+    """
+    deployment, workload = compare.deployment, compare.workload
+    found, _ = self_consistent(deployment, workload, compare.times)
+    if found is not None or not compare.means(DISAGGREGATED).stable:
+        return found
+    run = compare.run(DISAGGREGATED)
+    load = measured_load(run, compare.counted(run), deployment, workload.rate)
+    point = operating_point(deployment, workload, compare.times, overrides=load)
+    return threshold(point.values).value
