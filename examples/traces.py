@@ -16,12 +16,12 @@ from pathlib import Path
 from tabulate import tabulate
 
 from costmodel.decision.comparison import Comparison, Options
-from costmodel.decision.operating import measured_load, operating_point, self_consistent, threshold
+from costmodel.decision.constant import system_threshold
 from costmodel.decision.replayed import Player, Replayed, Source
 from costmodel.inputs.traces import trace_workload
 from costmodel.inputs.workload import Slo, Workload
 from costmodel.serving.scenario import Scenario
-from costmodel.serving.strategies import DISAGGREGATED, STRATEGIES, Rule, RuleKind, Strategy, deflected
+from costmodel.serving.strategies import STRATEGIES, Rule, RuleKind, Strategy, deflected
 from costmodel.workloads import load_workload, workload_names
 
 REQUESTS = 10_000
@@ -82,17 +82,6 @@ def comparison(workload: Workload) -> Comparison:
     """2P2D of A100s under a load: all requests of a trace, ``REQUESTS`` of a workload."""
     deployment = Scenario("deepseek-ai/DeepSeek-V2-Lite", "a100-sxm-80gb", "2P2D", "ib-hdr").deployment()
     return Comparison(deployment, workload, Options(requests=len(workload.requests) or REQUESTS))
-
-
-def system_threshold(compare: Comparison) -> float | None:
-    """The constant of ``recommend``: self-consistent, else at the load that disaggregation measures."""
-    deployment, workload, times = compare.deployment, compare.workload, compare.times
-    found, _ = self_consistent(deployment, workload, times)
-    if found is not None or not compare.means(DISAGGREGATED).stable:
-        return found
-    run = compare.run(DISAGGREGATED)
-    load = measured_load(run, compare.counted(run), deployment, workload.rate)
-    return threshold(operating_point(deployment, workload, times, overrides=load).values).value
 
 
 def strategies(compare: Comparison) -> Iterator[Strategy]:

@@ -396,7 +396,12 @@ def test_p95_stages_by_hand() -> None:
     # 100 requests of 1..100 s: P95 is 95; P94..P96 are 94, 95, 96 and one more on either side: mean 95.
     def record(wait: float) -> Record:
         return Record(
-            Request(0.0, 1, 0, 1), route="local", first=wait, end=wait, queue=wait / 4, ideal_prefill=wait * 3 / 4
+            Request(0.0, 1, 0, 1),
+            route="local",
+            first=wait,
+            end=wait,
+            queue=wait / 4,
+            ideal_prefill=wait * 3 / 4,
         )
 
     stages = summary.p95_stages([record(float(i)) for i in range(100, 0, -1)], "decode")

@@ -183,7 +183,9 @@ def test_busy_shares_are_counters_that_return_to_0(tmp_path: Path) -> None:
 @pytest.mark.parametrize("missing", [None, 0, 7])
 def test_requests_that_never_end_hold_none_back(tmp_path: Path, missing: int | None) -> None:
     records = [
-        Record(Request(at, 1, 0, 1), int(at), "local", prefill_on=0, decode_on=0, p0=at, p1=at + 1, end=at + 1)
+        Record(
+            Request(at, 1, 0, 1), int(at), "local", prefill_on=0, decode_on=0, p0=at, p1=at + 1, end=at + 1
+        )
         for at in range(20)
         if at != missing
     ]

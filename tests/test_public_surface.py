@@ -13,8 +13,8 @@ import pytest
 import costmodel
 
 PUBLIC = {
-    "ask_recommend", "ask_replay", "ask_break_even", "ask_step", "ask_kv", "ask_transfer", "ask_validate", "ask_calibrate",
-    "ask_calibrate_requests", "load_efficiency", "load_steps",
+    "ask_recommend", "ask_replay", "ask_break_even", "ask_step", "ask_kv", "ask_transfer", "ask_validate",
+    "ask_calibrate", "ask_calibrate_requests", "load_efficiency", "load_steps",
     "Scenario", "Settings", "Deployment", "Options", "Rule", "RuleKind", "recommend",
     "Workload", "Lengths", "Arrivals", "Slo", "Request", "load_workload", "read_trace", "trace_workload",
     "Load", "Reading",

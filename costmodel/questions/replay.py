@@ -11,8 +11,8 @@ from typing import Any
 from ..answer import About
 from ..decision import provenance
 from ..decision.advice import POOLED
-from ..decision.comparison import Progress, silent, with_splitting
-from ..decision.operating import self_consistent
+from ..decision.comparison import Comparison, Options, Progress, silent, with_splitting
+from ..decision.constant import system_threshold
 from ..decision.replayed import NOISY, Player, Replayed, Sinks, Source
 from ..errors import InputError, unknown
 from ..evaluate.reference import step_tables
@@ -23,7 +23,6 @@ from ..inputs.workload import Request, Slo, Workload
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.scenario import Scenario
-from ..serving.step import step_times
 from ..serving.strategies import STRATEGIES, Rule, RuleKind, Strategy, deflected
 from ..serving.table import StepTable
 from ..units import format_si
@@ -165,7 +164,7 @@ def ask_replay(
 def _system(
     deployment: Deployment, trace: str | Path | Workload | Iterable[Request], load: Load, reading: Reading
 ) -> Rule:
-    """Return the rule of the self-consistent system threshold. Raises InputError where there is none."""
+    """Return the rule of the system threshold. Raises InputError where there is none."""
     deployment.need_split()
     if isinstance(trace, Workload):
         workload = trace
@@ -174,11 +173,9 @@ def _system(
     else:
         raise InputError("--rule system needs a trace file or a workload: its load sets the threshold")
     rate = load.rate or workload.rate * (load.speedup or 1.0)
-    tokens, note = self_consistent(deployment, workload.at_rate(rate), step_times(deployment.kinds))
+    tokens = system_threshold(Comparison(deployment, workload.at_rate(rate), Options()))
     if tokens is None:
-        raise InputError(
-            f"--rule system: no threshold is its own fixed point here ({note}); pass threshold:N"
-        )
+        raise InputError("--rule system: local prefill is cheaper at every length here, or nothing is stable")
     return Rule(RuleKind.THRESHOLD, threshold=round(tokens))
 
 

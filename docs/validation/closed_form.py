@@ -12,10 +12,10 @@ import sys
 
 from costmodel.evaluate.closed import ClosedForm
 from costmodel.evaluate.replay import replay
-from costmodel.serving.step import step_times
 from costmodel.evaluate.summary import mean, mean_ledger
 from costmodel.inputs.workload import Workload
 from costmodel.serving.scenario import Scenario
+from costmodel.serving.step import step_times
 from costmodel.serving.strategies import STRATEGIES, Rule, RuleKind, Strategy, deflected
 from costmodel.workloads import load_workload
 
