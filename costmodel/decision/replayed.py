@@ -28,6 +28,8 @@ from .results import StrategyResult
 _LOOK, _FEWEST = 1000, 3000
 #: Share of all arrivals that wait where a run counts as falling behind.
 _BEHIND = 0.1
+#: Requests from which on a load has a rate that says something.
+_RATED = 100
 #: Requests of a load that stand for all of them in closed forms.
 _SAMPLE = 256
 #: Utilisation above which percentiles of a run of usual length are mostly noise.
@@ -154,8 +156,8 @@ class _Watch:
         return self.backlog > max(20, _BEHIND * self.arrived)
 
     def workload(self) -> Workload | None:
-        """The sample as a workload at the load's own rate; None where there is no rate."""
-        if self.arrived < 2 or self.span <= 0:
+        """The sample as a workload at the load's own rate; None where there is none, or too little to tell it."""
+        if self.arrived < _RATED or self.span <= 0:
             return None
         gaps = self.arrived - 1
         mean = self.span / gaps
@@ -169,8 +171,8 @@ class _Watch:
 class Player:
     """Replays strategies over one deployment and load; step times and the ideal are shared.
 
-    ``forecast``: whether step times by operator exist, from which closed forms tell what a pool is offered; else a
-    strategy keeps up where its backlog stays small.
+    ``forecast``: whether step times by operator exist, from which closed forms tell what a pool is offered; else,
+    and where instances keep prefixes, a strategy keeps up where its backlog stays small.
     """
 
     def __init__(
@@ -255,8 +257,8 @@ class Player:
         return means is not None and not means.stable
 
     def _means(self, strategy: Strategy, workload: Workload | None) -> Means | None:
-        if workload is None or self._times is None:
-            return None
+        if workload is None or self._times is None or any(r.blocks for r in workload.requests):
+            return None  # what a prefix cache will hold is not known beforehand
         return ClosedForm(self.deployment, workload, self._times).means(strategy)
 
     def _blank(

@@ -11,7 +11,7 @@ class PrefixCache:
     """Blocks of finished prompts on one instance, the least recently used forgotten first.
 
     Blocks are known by their hashes, which stand for all tokens up to their end. They may fill what requests
-    that are placed there leave of the KV pool: ``room`` bytes, passed at every use. ``tokens``: held now.
+    that are served there leave of the KV pool: ``room`` bytes, passed at every use. ``tokens``: held now.
     """
 
     def __init__(self, bytes_per_token: float) -> None:

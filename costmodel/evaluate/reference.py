@@ -209,7 +209,7 @@ class Reference:
             return self._resumed(inst, prompt, prompt.resumes, now)
         record.p1 = now
         record.stretch = now - record.p0 - record.redone - record.ideal_prefill
-        inst.cache.add(record.request, inst.pool.pool_bytes - inst.committed)
+        inst.cache.add(record.request, inst.pool.pool_bytes - inst.used_bytes)
         sequence = decode_of(record, again=prompt.copies and self.first_token == "recompute")
         sequence.held, sequence.entered = prompt.held, prompt.entered
         if not prompt.copies:
@@ -297,7 +297,7 @@ class Reference:
         record.held_byte_s += (now - record.p1) * source.held_by(record.request.isl)
         source.release(source_held)
         source.load -= 1
-        target.cache.add(record.request, target.pool.pool_bytes - target.committed)
+        target.cache.add(record.request, target.pool.pool_bytes - target.used_bytes)
         target.copied.append(sequence)
         return [source, target]
 

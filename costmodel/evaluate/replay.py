@@ -102,7 +102,7 @@ class Replay:
         self.feed = Feed(())
         self.arrivals: deque[Request] = deque()
         self.arrived = 0
-        self.last_end = 0.0
+        self.last_end = self.clock = 0.0
         self.finished: Callable[[Record], object] = lambda record: None
         self.stopped = False
 
@@ -161,6 +161,7 @@ class Replay:
                 order = self.order = server.order = self.order + 1
                 push(events, (end, _STEP_END, order, server))
             touched.clear()
+            self.clock = now
         return self.last_end
 
     def _next(self, now: float) -> None:
@@ -242,7 +243,7 @@ class Replay:
         job.stretch = now - job.p0 - job.redone - job.ideal_prefill
         request, copies = job.request, job.copies
         if request.blocks or server.cache.tokens:
-            server.cache.add(request, server.room - server.committed)
+            server.cache.add(request, server.room - server.held_at(now))
         job.left = job.outputs - 1
         job.again = copies and self.first_token == "recompute"
         job.context = job.isl if job.again else job.isl + 1
@@ -344,7 +345,7 @@ class Replay:
         source.release(source_held)
         source.load -= 1
         if job.request.blocks or target.cache.tokens:
-            target.cache.add(job.request, target.room - target.committed)
+            target.cache.add(job.request, target.room - target.held_at(now))
         target.copied.append(job)
         if source.waiting:
             touched.append(source)
@@ -364,10 +365,10 @@ class Replay:
         return found
 
     def uses(self) -> list[PoolUse]:
-        """Return what the instances of each pool did until the last request ended."""
-        uses = []
+        """Return what the instances of each pool did until the last request ended, or the run was stopped."""
+        uses, span = [], self.clock if self.stopped else self.last_end
         for role, servers in self.pools.items():
-            use = PoolUse(role.value, len(servers), sum(s.kind.gpus for s in servers), span_s=self.last_end)
+            use = PoolUse(role.value, len(servers), sum(s.kind.gpus for s in servers), span_s=span)
             for server in servers:
                 server.use.add_to(use, server.kind, server.times)
             uses.append(use)

@@ -96,12 +96,16 @@ class Server(Batch):
         """True when a sequence of ``size`` bytes a GPU finds memory and a seat now, whatever run is under way."""
         if self.seats >= self.max_seqs:
             return False
-        if self.peak + size <= self.room:
-            return True
-        more = self.slope * self.batch * max(0, self.begun(now) - 1) if self.grows else 0
-        if self.used + more + size <= self.room:
-            return True
-        return not self.linear and self._exactly(self.begun(now)) + size <= self.room
+        return self.peak + size <= self.room or self.held_at(now) + size <= self.room
+
+    def held_at(self, now: float) -> int:
+        """Bytes held now, whatever run is under way."""
+        if not self.grows:
+            return self.used
+        begun = self.begun(now)
+        return (
+            self.used + self.slope * self.batch * max(0, begun - 1) if self.linear else self._exactly(begun)
+        )
 
     # --- memory --------------------------------------------------------------------------------------
 

@@ -221,15 +221,19 @@ class Workload:
 
         The seed fixes lengths, gaps and bursts; another rate only rescales the gaps (of a trace: all time).
         """
+        return list(self.stream(count, seed))
+
+    def stream(self, count: int, seed: int) -> Iterator[Request]:
+        """Yield what ``sample`` returns, in constant memory."""
         if self.requests:
-            return self._replayed(count)
+            yield from self._replayed(count)
+            return
         assert self.uncached is not None and self.output is not None
         lengths, gaps = Random(f"lengths {seed}"), Random(f"gaps {seed}")
         times = self.arrivals.times(gaps)
-        return [
-            Request(next(times), self.uncached.draw(lengths), self.cached_tokens, self.output.draw(lengths))
-            for _ in range(count)
-        ]
+        for _ in range(count):
+            prompt, output = self.uncached.draw(lengths), self.output.draw(lengths)
+            yield Request(next(times), prompt, self.cached_tokens, output)
 
     def _replayed(self, count: int) -> list[Request]:
         picked = self.requests[:count]

@@ -136,6 +136,8 @@ def ask_replay(
         )
     if rule is not None and not {"deflected", "all"} & set(strategies):
         raise InputError("--rule, --alpha and --beta are of the deflected strategy; add --strategy deflected")
+    if reading is not None and (reading.sessions or reading.select) and not isinstance(trace, str | Path):
+        raise InputError("--sessions and --select are of trace files")
     notes = Notes()
     read = replace(reading or Reading(), timed=concurrency is None)
     if rule == SYSTEM:
@@ -250,7 +252,7 @@ def _drawn(workload: Workload, load: Load) -> tuple[str, Callable[[], Iterable[R
     moved = workload.at_rate(load.rate) if load.rate else workload
     count = load.limit or DRAWN
     told = f"{format_si(moved.rate, '1/second')} requests, CV {moved.arrivals.cv:g}, {count:,} drawn"
-    return workload.name, lambda: moved.sample(count, load.seed), told
+    return workload.name, lambda: moved.stream(count, load.seed), told
 
 
 def _rate(requests: Sequence[Request]) -> float | None:
