@@ -119,7 +119,12 @@ def tight(bench: Any, model: str, tp: int, rows: list[Request], beside: int, sha
 
 
 def agree_on_many(
-    bench: Any, model: str, examples: int, policy: str | None = None, **how: Any
+    bench: Any,
+    model: str,
+    examples: int,
+    policy: str | None = None,
+    first_token: str | None = None,
+    **how: Any,
 ) -> Counter[str]:
     """Compare on crowds over tight pools; return what happened to how many requests."""
     seen: Counter[str] = Counter()
@@ -128,7 +133,7 @@ def agree_on_many(
     @given(
         data=st.data(),
         strategy=any_strategy,
-        shape=deployments(max_seqs=256, kv_policy=policy),
+        shape=deployments(max_seqs=256, kv_policy=policy, first_token=first_token),
         beside=st.sampled_from([0, 1, 2, 5]),
         routing=st.sampled_from(["shortest", "round-robin", "prefix"]),
         concurrency=st.sampled_from([None, None, 2, 5]),
@@ -172,8 +177,13 @@ def test_prefix_caches_that_forget(bench: Any) -> None:
 
 def test_preemption_in_every_place(bench: Any) -> None:
     seen = agree_on_many(bench, SMALL, 200, "grow")
-    for what in ("preempted", "preempted again", "in mid-prefill", "first token again"):
+    for what in ("preempted", "preempted again", "in mid-prefill"):
         assert seen[what] > 1, what
+
+
+def test_preemption_before_the_first_token(bench: Any) -> None:
+    seen = agree_on_many(bench, SMALL, 200, "grow", "recompute")
+    assert seen["first token again"] > 0
 
 
 def one_kind(bench: Any, rows: list[Request]) -> Deployment:
