@@ -64,7 +64,7 @@ has 3.500 s.
 - Colocated has the lowest P95 TTFT of every load but conv x6, and P99 TPOT of up to 2878.8 ms.
 - Kairos attains the SLOs most often at bursty, hphd, lphd and lpld, and never has the least delay: it spends what the \
 TPOT objective leaves on interference (0.365 to 1.315 s there).
-- At conv x6 disaggregation is offered 1.07 times its capacity; the busy rule turns to the decode GPUs once two \
+- At conv x6 disaggregation is offered 1.03 times its capacity; the busy rule turns to the decode GPUs once two \
 prompts wait, keeps 48% local and has the least delay, 7.295 s.
 """
 
