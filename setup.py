@@ -12,7 +12,19 @@ from setuptools.command.build_ext import build_ext
 
 CORE = [
     f"costmodel/evaluate/{name}.py"
-    for name in ("timeline", "prefix", "busy", "feed", "ideal", "job", "batch", "use", "server", "replay")
+    for name in (
+        "timeline",
+        "prefix",
+        "busy",
+        "feed",
+        "ideal",
+        "job",
+        "batch",
+        "pool",
+        "use",
+        "server",
+        "replay",
+    )
 ]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 
-from ..inputs.workload import Request
 from ..serving.chunk_cap import Cap, largest_chunk
 from ..serving.deployment import Settings
 from ..serving.instance import InstanceKind
@@ -16,14 +15,14 @@ from ..serving.memory import KvPool
 from ..serving.strategies import Schedule
 from ..serving.table import StepTable
 from ..serving.work import Chunk
-from .batch import Batch
 from .busy import BusyBins
 from .job import Job
+from .pool import Pool
 from .prefix import PrefixCache
 from .use import Use
 
 
-class Server(Batch):
+class Server(Pool):
     """Queue, batch and memory of one instance, and the step or run under way."""
 
     def __init__(
@@ -36,11 +35,9 @@ class Server(Batch):
         settings: Settings,
         cap: Cap | None,
     ) -> None:
-        super().__init__()
-        self.number, self.kind, self.times, self.pool = number, kind, times, pool
-        self.mixes = schedule is Schedule.CHUNKED
-        self.settings, self.cap, self.budget = settings, cap, settings.token_budget
-        self.grows, self.lag, self.max_seqs = settings.grows, settings.lag, settings.max_seqs
+        super().__init__(times, pool, settings, mixes=schedule is Schedule.CHUNKED)
+        self.number, self.kind, self.cap = number, kind, cap
+        self.budget, self.lag = settings.token_budget, settings.lag
         self.cache = PrefixCache(pool.held_bytes(1))
         self.waiting: deque[Job] = deque()
         self.partial: list[Job] = []
@@ -49,103 +46,24 @@ class Server(Batch):
         # What routers see.
         self.pending_tokens = self.load = self.placed = self.committed = 0
         self.link_free = 0.0
-        # Memory: an upper bound of what is held where windows forget, else exactly that; ``peak`` at a run's end;
-        # ``fixed``: of those that do not decode here.
-        self.room, self.size = pool.pool_bytes, pool.sequence
-        self.bytes_of, self.slope, self.linear = (
-            self.size.function(),
-            self.size.most_per_token,
-            self.size.linear,
-        )
-        self.used = self.peak = self.fixed = self.seats = self.entries = 0
-        # The step or run under way: ``count`` decode steps, or 0 of a step with prompts; ``order`` of its end.
-        self.busy = False
-        self.order, self.count, self.stalling = -1, 0, 0
-        self.started = self.length = self.base = 0.0
-        self.ended_at = -1.0
+        # The step with prompts under way; ``order`` of the end of whatever is under way.
         self.prompts: list[Job] = []
+        self.order, self.stalling, self.base, self.ended_at = -1, 0, 0.0, -1.0
         self._blocked: Job | None = None
         self._since = 0.0
         self.use = Use()
         self.bins: BusyBins | None = None
-
-    # --- what a router sees at a moment -------------------------------------------------------------
 
     @property
     def queued(self) -> int:
         """Prompts that wait for their first step."""
         return len(self.waiting)
 
-    def admitted_bytes(self, request: Request) -> int:
-        """KV bytes a GPU that a request must find free to be admitted to where it decodes."""
-        tokens = request[1] + request[2]
-        return self.bytes_of(tokens if self.grows else tokens + request[3])
-
-    def begun(self, now: float) -> int:
-        """Decode steps of the run or mixed step under way that have begun by now."""
-        if not self.busy or self.count < 2:
-            return self.count or int(self.busy and self.mixes)
-        steps, seconds = self.times.until(self.batch, self.context, self.count, now - self.started)
-        return steps + 1 if self.started + seconds <= now and steps < self.count else steps
-
-    def context_at(self, now: float) -> int:
-        """Tokens of all running decodes after the last step that has ended by now."""
-        return self.context + max(0, self.begun(now) - 1) * self.batch
-
-    def fits(self, size: int, now: float) -> bool:
-        """True when a sequence of ``size`` bytes a GPU finds memory and a seat now, whatever run is under way."""
-        if self.seats >= self.max_seqs:
-            return False
-        return self.peak + size <= self.room or self.held_at(now) + size <= self.room
-
-    def held_at(self, now: float) -> int:
-        """Bytes held now, whatever run is under way."""
-        if not self.grows:
-            return self.used
-        begun = self.begun(now)
-        return (
-            self.used + self.slope * self.batch * max(0, begun - 1) if self.linear else self._exactly(begun)
-        )
-
     # --- memory --------------------------------------------------------------------------------------
-
-    def hold(self, job: Job, size: int) -> None:
-        """Take the memory and the seat of a sequence."""
-        self.used += size
-        self.peak += size
-        self.fixed += size
-        self.seats += 1
-        self.entries = job.entered = self.entries + 1
-        job.held = size
-
-    def release(self, size: int) -> None:
-        """Give back what ``hold`` took, of a sequence that does not decode here."""
-        self.used -= size
-        self.peak -= size
-        self.fixed -= size
-        self.seats -= 1
-
-    def join(self, job: Job) -> None:
-        """Let a sequence that holds what it was admitted with decode."""
-        self.fixed -= job.held
-        self.join_batch(job)
-
-    def _free(self, job: Job) -> None:
-        """Give back what a decode holds."""
-        size = job.held
-        if self.grows:
-            size = self.bytes_of(max(job.admitted, job.context + self.steps - job.begun - 1))
-        self.used -= size
-        self.peak -= size
-        self.seats -= 1
 
     def may_pull(self) -> bool:
         """False while a preempted request waits: it comes before those from elsewhere."""
         return not self.waiting or self.waiting[0].fresh
-
-    def _exactly(self, begun: int) -> int:
-        """Bytes held, sequence by sequence, ``begun`` steps after the last that has ended."""
-        return self.fixed + self.held_bytes(self.size, begun) if self.grows else self.used
 
     def _grow(self, now: float) -> bool:
         """Make room for the token that each decode adds, preempting the last to enter; say whether one was."""
