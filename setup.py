@@ -11,24 +11,20 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 CORE = [
-    *(
-        f"costmodel/evaluate/{name}.py"
-        for name in [
-            "timeline",
-            "prefix",
-            "busy",
-            "feed",
-            "ideal",
-            "job",
-            "batch",
-            "pool",
-            "use",
-            "server",
-            "replay",
-        ]
-    ),
-    "costmodel/serving/table.py",
-    "costmodel/serving/affine.py",
+    f"costmodel/evaluate/{name}.py"
+    for name in (
+        "timeline",
+        "prefix",
+        "busy",
+        "feed",
+        "ideal",
+        "job",
+        "batch",
+        "pool",
+        "use",
+        "server",
+        "replay",
+    )
 ]
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..inputs.workload import Request
 from ..serving.deployment import Settings
 from ..serving.memory import KvPool
+from ..serving.table import StepTable
 from .batch import Batch
 from .job import Job
 
@@ -19,7 +18,7 @@ class Pool(Batch):
     ``started`` on, ``length`` seconds in all; a step with prompts has a count of 0.
     """
 
-    def __init__(self, times: Any, pool: KvPool, settings: Settings, *, mixes: bool) -> None:
+    def __init__(self, times: StepTable, pool: KvPool, settings: Settings, *, mixes: bool) -> None:
         super().__init__()
         self.times, self.pool, self.settings, self.mixes = times, pool, settings, mixes
         self.grows, self.max_seqs = settings.grows, settings.max_seqs
@@ -40,7 +39,6 @@ class Pool(Batch):
         """Decode steps of the run or mixed step under way that have begun by now."""
         if not self.busy or self.count < 2:
             return self.count or int(self.busy and self.mixes)
-        steps: int
         steps, seconds = self.times.until(self.batch, self.context, self.count, now - self.started)
         return steps + 1 if self.started + seconds <= now and steps < self.count else steps
 

@@ -7,13 +7,13 @@ to the instance meanwhile cuts the run short at the next step boundary, where a 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 from ..serving.chunk_cap import Cap, largest_chunk
 from ..serving.deployment import Settings
 from ..serving.instance import InstanceKind
 from ..serving.memory import KvPool
 from ..serving.strategies import Schedule
+from ..serving.table import StepTable
 from ..serving.work import Chunk
 from .busy import BusyBins
 from .job import Job
@@ -29,7 +29,7 @@ class Server(Pool):
         self,
         number: int,
         kind: InstanceKind,
-        times: Any,
+        times: StepTable,
         pool: KvPool,
         schedule: Schedule,
         settings: Settings,
@@ -130,8 +130,8 @@ class Server(Pool):
                 count = 1 + int((self.room - self.used) // each)
                 self.peak = self.used + each * (count - 1)
         self.busy, self.started, self.count = True, now, count
-        self.length = self.times.run(batch, self.context, count)
-        return now + self.length
+        length = self.length = self.times.run(batch, self.context, count)
+        return now + length
 
     def cut(self, now: float) -> float:
         """Let the run under way end at the first step boundary from now on; return when."""
@@ -182,7 +182,7 @@ class Server(Pool):
         self.stalling = self.batch - len(self.again) - len(self.returning)
         self.base, self.length = base, length
         self.prompts, self.busy, self.started, self.count = prompts, True, now, 0
-        return now + self.length
+        return now + length
 
     def _begin_alone(self, job: Job, prompts: list[Job], now: float) -> float:
         """Begin a step of one whole prompt."""
@@ -198,7 +198,7 @@ class Server(Pool):
         self.stalling = self.batch - len(self.again) - len(self.returning) if self.batch else 0
         self.base, self.length = 0.0, length
         self.prompts, self.busy, self.started, self.count = prompts, True, now, 0
-        return now + self.length
+        return now + length
 
     def _take(self, now: float, admits: bool) -> list[Job]:
         """Take prompts into the coming step: partial ones first, then new ones while memory admits them."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..serving.bound import step_bound
 from ..serving.instance import InstanceKind
+from ..serving.table import StepTable
 from .timeline import PoolUse
 
 
@@ -23,7 +22,7 @@ class Use:
         self.prompt_steps = self.tokens = self.contexts = self.prefix = 0
         self.runs: dict[int, int] = {}
 
-    def add_to(self, pool: PoolUse, kind: InstanceKind, times: Any) -> None:
+    def add_to(self, pool: PoolUse, kind: InstanceKind, times: StepTable) -> None:
         """Add to the use of the pool."""
         pool.prefill_s += self.prefill_s
         pool.decode_s += self.decode_s

@@ -57,8 +57,9 @@ class StepTable:
         self._chunking = Specialised(lambda n, prefix: time(chunk_loads(kind, Chunk(n, prefix))))
         self._decoding = Specialised(lambda batch, context: time(decode_loads(kind, batch, context)))
         self._mixing = [Specialised(self._mixed) for _ in range(_MOST_CHUNKS + 1)]
-        bound: Any = step_bound  # compiled, a typed result would refuse a noted number
-        self._computing = Specialised(lambda n, prefix: bound(kind, (Chunk(n, prefix),), 1, 0, 0).compute_s)
+        self._computing = Specialised(
+            lambda n, prefix: step_bound(kind, (Chunk(n, prefix),), 1, 0, 0).compute_s
+        )
         self._tokens: dict[int, float] = {}
         self._heads: dict[int, float] = {0: 0.0}
         self._bytes: dict[tuple[int, int], float] = {}
@@ -79,8 +80,8 @@ class StepTable:
     def _moved(self, loads: Sequence[Load]) -> Any:
         return sum(load.runs * hbm_bytes(self.kind, load) for load in loads if load.kind not in COLLECTIVES)
 
-    def _mixed(self, batch: Any, context: Any, *shape: Any) -> Any:
-        chunks = [Chunk(*pair) for pair in zip(shape[::2], shape[1::2])]
+    def _mixed(self, batch: float, context: float, *shape: float) -> Any:
+        chunks = [Chunk(*pair) for pair in zip(shape[::2], shape[1::2])]  # type: ignore[arg-type]
         return self._time(mixing_loads(self.kind, chunks, batch, context))
 
     # --- single steps --------------------------------------------------------------------------------
