@@ -23,6 +23,7 @@ CORE = [
         "pool",
         "use",
         "server",
+        "server_router",
         "replay",
     )
 ]

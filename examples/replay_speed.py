@@ -22,7 +22,7 @@ from tabulate import tabulate
 
 from costmodel.decision.replayed import Player, Source
 from costmodel.evaluate.ideal import Ideal
-from costmodel.evaluate.reference import Reference, step_tables
+from costmodel.evaluate.reference import Reference
 from costmodel.evaluate.replay import Replay
 from costmodel.evaluate.timeline import Record
 from costmodel.inputs.traces import trace_workload
@@ -30,6 +30,7 @@ from costmodel.inputs.workload import Request, Slo, Workload
 from costmodel.serving.deployment import Settings
 from costmodel.serving.scenario import Scenario
 from costmodel.serving.strategies import CHUNKED, COLOCATED, DEFLECTED, DISAGGREGATED, Strategy
+from costmodel.serving.table import step_tables
 from costmodel.workloads import load_workload
 
 MODELS = ("meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V2-Lite")
@@ -74,7 +75,7 @@ def measure(model: str, case: Case, workload: Workload) -> list[str]:
     """The row of a model and a case: requests a second of CPU, and the ratio."""
     strategy, slo = case.strategy, Slo()
     deployment = Scenario(model, "a100-sxm-80gb", case.topology, settings=case.settings).deployment()
-    tables = step_tables(deployment)
+    tables = step_tables(deployment.kinds)
     ideal = Ideal(list(tables.values()))
     faster = workload.at_rate(workload.rate * deployment.gpus / 4)
     every = faster.sample(len(workload.requests) or DRAWN, 1)

@@ -43,7 +43,7 @@ MODELS = {
 }
 
 
-def same(one: Run, other: Run) -> None:
+def assert_same(one: Run, other: Run) -> None:
     """Both runs have the same records within 1e-9 s, and the same use of their pools."""
     assert len(one.records) == len(other.records)
     for a, b in zip(one.records, other.records):
@@ -58,13 +58,13 @@ def same(one: Run, other: Run) -> None:
             assert getattr(use, field.name) == pytest.approx(getattr(again, field.name), rel=1e-9, abs=1e-12)
 
 
-def agree(
+def assert_agree(
     bench: Any, strategy: Strategy, deployment: Deployment, rows: list[Request], concurrency: int | None
 ) -> list[Record]:
     """Evaluate both ways; return the records."""
     times = bench.tables(deployment)
     run = evaluate(strategy, deployment, rows, SLO, times, concurrency=concurrency)
-    same(run, replay(strategy, deployment, rows, SLO, times, concurrency=concurrency))
+    assert_same(run, replay(strategy, deployment, rows, SLO, times, concurrency=concurrency))
     assert run.finished == run.records and len(run.records) == len(rows)
     return run.records
 
@@ -76,7 +76,7 @@ def test_replay_is_the_reference(
     bench: Any, strategy: Strategy, rows: list[Request], shape: dict[str, Any], concurrency: int | None
 ) -> None:
     deployment = bench.deployment(shape.pop("topology"), **shape)
-    agree(bench, strategy, deployment, rows, concurrency)
+    assert_agree(bench, strategy, deployment, rows, concurrency)
 
 
 @st.composite
@@ -118,7 +118,7 @@ def tight(bench: Any, model: str, tp: int, rows: list[Request], beside: int, sha
     )
 
 
-def agree_on_many(
+def assert_agree_on_many(
     bench: Any,
     model: str,
     examples: int,
@@ -151,7 +151,9 @@ def agree_on_many(
         tp, near = MODELS[model]
         rows = data.draw(crowds(near=near, **how))
         shape["routing"] = routing
-        records = agree(bench, strategy, tight(bench, model, tp, rows, beside, shape), rows, concurrency)
+        records = assert_agree(
+            bench, strategy, tight(bench, model, tp, rows, beside, shape), rows, concurrency
+        )
         for record in records:
             seen["preempted"] += record.preempted > 0
             seen["preempted again"] += record.preempted > 1
@@ -166,23 +168,23 @@ def agree_on_many(
 
 @pytest.mark.parametrize("model", [name for name in MODELS if name != SMALL])
 def test_windows_that_forget_and_states_that_do_not_grow(bench: Any, model: str) -> None:
-    seen = agree_on_many(bench, model, 100, most=20)
+    seen = assert_agree_on_many(bench, model, 100, most=20)
     assert seen["preempted"] > 3
 
 
 def test_prefix_caches_that_forget(bench: Any) -> None:
-    seen = agree_on_many(bench, SMALL, 150, blocks=True)
+    seen = assert_agree_on_many(bench, SMALL, 150, blocks=True)
     assert 0.05 < seen["cached"] / seen["requests"] < 0.9
 
 
 def test_preemption_in_every_place(bench: Any) -> None:
-    seen = agree_on_many(bench, SMALL, 200, "grow")
+    seen = assert_agree_on_many(bench, SMALL, 200, "grow")
     for what in ("preempted", "preempted again", "in mid-prefill"):
         assert seen[what] > 1, what
 
 
 def test_preemption_before_the_first_token(bench: Any) -> None:
-    seen = agree_on_many(bench, SMALL, 200, "grow", "recompute")
+    seen = assert_agree_on_many(bench, SMALL, 200, "grow", "recompute")
     assert seen["first token again"] > 0
 
 
@@ -198,14 +200,14 @@ def test_passed_over_no_longer_once_a_preempted_request_is_ahead(bench: Any) -> 
     # 103 + 20 tokens decode beside each other until they outgrow 124: the second is preempted and becomes the
     # head of the queue, so that the fourth waits behind it and not for memory.
     rows = [Request(0.0, prompt, 0, out) for prompt, out in ((125, 1), (103, 10), (20, 9), (104, 1))]
-    records = agree(bench, COLOCATED, one_kind(bench, rows), rows, None)
+    records = assert_agree(bench, COLOCATED, one_kind(bench, rows), rows, None)
     assert records[2].preempted == 1 and records[3].queue > 0 and records[3].admission > 0
 
 
 def test_a_prompt_without_blocks_takes_room_from_the_prefix_cache(bench: Any) -> None:
     # 133 of 146 tokens belong to the second request, so that the block of the first is forgotten.
     rows = [Request(0.0, 88, 0, 1, (5,), 16), Request(0.0, 132, 0, 1), Request(0.0, 74, 0, 1, (5,), 16)]
-    agree(bench, DISAGGREGATED, one_kind(bench, rows), rows, None)
+    assert_agree(bench, DISAGGREGATED, one_kind(bench, rows), rows, None)
 
 
 @pytest.mark.parametrize(
@@ -244,4 +246,4 @@ def test_memory_where_windows_forget(
     deployment = replace(
         base, prefill=ends[0], decode=ends[1], prefill_pool=pools[0], decode_pool=pools[1], path=path
     )
-    agree(bench, BUSY, deployment, rows, None)
+    assert_agree(bench, BUSY, deployment, rows, None)

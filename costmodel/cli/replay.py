@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InputError
+from ..inputs.load import PROCESSES
+from ..serving.strategies import STRATEGIES
 from .options import (
     MOST_SEED,
     Known,
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
     from ..serving.deployment import Deployment
     from ..serving.strategies import Strategy
 
-NAMES = ("colocated", "chunked", "disaggregated", "deflected", "all")
-PROCESSES = ("trace", "poisson", "gamma", "weibull", "onoff", "constant")
+NAMES = (*(strategy.name for strategy in STRATEGIES), "all")
 RULE = "Rule of the deflected strategy: kairos (default), kairos-printed, threshold:N, busy:N:Q (Dynamo) or system."
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from ..evaluate import summary
 from ..evaluate.closed import Means
 from ..evaluate.ideal import Ideal
-from ..evaluate.reference import step_tables
 from ..evaluate.replay import replay
 from ..evaluate.tally import Tally
 from ..evaluate.timeline import Record, Run
@@ -17,6 +16,7 @@ from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes, step_times
 from ..serving.strategies import Strategy
+from ..serving.table import step_tables
 from .bands import Bands, spread
 from .figures import figures, grouped, pools
 from .goodput import PROBE, Goodput, Search
@@ -61,7 +61,7 @@ class Comparison:
     ) -> None:
         self.deployment, self.workload, self.options = deployment, workload, options
         self.times = times or step_times(deployment.kinds)
-        self.tables = step_tables(deployment)
+        self.tables = step_tables(deployment.kinds)
         self.ideal = Ideal(list(self.tables.values()))
         self.bands = Bands(deployment, workload, self.times)
         self._requests: list[Request] | None = None

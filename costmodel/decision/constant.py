@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from ..serving.strategies import DISAGGREGATED
+from .breakeven import Values
 from .comparison import Comparison
 from .operating import measured_load, operating_point, self_consistent, threshold
+
+
+def replayed_load(compare: Comparison) -> Values | None:
+    """Return wait and batch of plain disaggregation as a replay has them, None where it is not stable."""
+    if not compare.means(DISAGGREGATED).stable:
+        return None
+    run = compare.run(DISAGGREGATED)
+    return measured_load(run, compare.counted(run), compare.deployment, compare.workload.rate)
 
 
 def system_threshold(compare: Comparison) -> float | None:
@@ -15,9 +24,9 @@ def system_threshold(compare: Comparison) -> float | None:
     """
     deployment, workload = compare.deployment, compare.workload
     found, _ = self_consistent(deployment, workload, compare.times)
-    if found is not None or not compare.means(DISAGGREGATED).stable:
+    if found is not None:
         return found
-    run = compare.run(DISAGGREGATED)
-    load = measured_load(run, compare.counted(run), deployment, workload.rate)
-    point = operating_point(deployment, workload, compare.times, overrides=load)
-    return threshold(point.values).value
+    load = replayed_load(compare)
+    if load is None:
+        return None
+    return threshold(operating_point(deployment, workload, compare.times, overrides=load).values).value

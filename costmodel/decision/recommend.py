@@ -10,11 +10,11 @@ from ..inputs.workload import Workload
 from ..serving.deployment import Deployment
 from ..serving.strategies import CHUNKED, COLOCATED, DISAGGREGATED, Rule, RuleKind, Strategy, deflected
 from . import advice, alternatives
-from .breakeven import Values
 from .comparison import Comparison, Options, with_splitting
+from .constant import replayed_load
 from .flips import Landscape, local_flips
 from .leverage import elasticities
-from .operating import measured_load, operating_point, self_consistent, threshold
+from .operating import operating_point, self_consistent, threshold
 from .provenance import assumptions, efficiencies, hardware_label, not_modelled, sources, warnings
 from .results import Flip, Recommendation
 from .verdict import judge
@@ -68,9 +68,8 @@ class _Question:
         self.compare = Comparison(deployment, workload, options)
         self.times = self.compare.times
         form = self.compare.bands.at_load[0]
-        self.point = operating_point(
-            deployment, workload, self.times, closed=form, overrides=self._measured_load()
-        )
+        load = None if self.closed else replayed_load(self.compare)
+        self.point = operating_point(deployment, workload, self.times, closed=form, overrides=load)
         self.thresholds = self._thresholds()
         self.rule = rule or self._better_rule()
         self.strategies: tuple[Strategy, ...] = (COLOCATED, CHUNKED, DISAGGREGATED, deflected(self.rule))
@@ -131,13 +130,6 @@ class _Question:
     def _flips(self) -> list[Flip]:
         landscape = Landscape(self.deployment, self.workload, self.times, self.strategies)
         return [*landscape.all(), *local_flips(self.point, self.constant)]
-
-    def _measured_load(self) -> Values | None:
-        """Wait and batch of plain disaggregation, request by request where that is the method."""
-        if self.closed or not self.compare.means(DISAGGREGATED).stable:
-            return None
-        run = self.compare.run(DISAGGREGATED)
-        return measured_load(run, self.compare.counted(run), self.deployment, self.workload.rate)
 
     # --- threshold and rule --------------------------------------------------------------------------
 

@@ -217,10 +217,11 @@ class Player:
         started = time.process_time()
         end = engine.run(watch, finished if sinks.records else tally.add, source.concurrency)
         cpu = time.process_time() - started
-        for role, kept in bins.items():
-            for told in sinks.busy:
-                told(role, kept.shares())
-        windows = tuple(Window(role, *share) for role, kept in bins.items() for share in kept.shares())
+        shares = {role: kept.shares() for role, kept in bins.items()}
+        for told in sinks.busy:
+            for role, pool in shares.items():
+                told(role, pool)
+        windows = tuple(Window(role, *share) for role, pool in shares.items() for share in pool)
         # Of a run that was stopped, the whole load: what has been seen may be a busy stretch of it.
         seen = self._whole if engine.stopped and self._whole is not None else watch
         means = None if source.concurrency else self._means(strategy, seen.workload())
@@ -229,7 +230,8 @@ class Player:
         rate = totals.finished / span if source.concurrency and span > 0 else None
         if rate is None and watch.span > 0:
             rate = (watch.arrived - 1) / watch.span
-        result = self._blank(strategy, means, engine, watch, totals, rate)
+        uses = engine.uses()
+        result = self._blank(strategy, means, uses, watch, totals, rate, stopped=engine.stopped)
         result = replace(
             result,
             span_s=span,
@@ -238,7 +240,7 @@ class Player:
         )
         if not result.stable and not source.transient:
             return result
-        return self._filled(result, engine, totals, rate or 0.0)
+        return self._filled(result, uses, totals, rate or 0.0)
 
     def _hopeless(self, strategy: Strategy, watch: _Watch) -> bool:
         """Say whether the whole load is more than a strategy can serve, not only the stretch so far.
@@ -265,20 +267,21 @@ class Player:
         self,
         strategy: Strategy,
         means: Means | None,
-        engine: Replay,
+        uses: Sequence[PoolUse],
         watch: _Watch,
         totals: Totals,
         rate: float | None,
+        *,
+        stopped: bool,
     ) -> Replayed:
         """Return a result with all that holds whether or not the strategy keeps up."""
-        uses = engine.uses()
         busiest = max((use.busy_share for use in uses), default=0.0)
         at_once = self.source.concurrency is not None or watch.span <= 0  # no rate to keep up with
         stable = means.stable if means else at_once or not watch.falls_behind
         growth, reason = None, None
         if not stable:
             growth = watch.backlog / watch.span if watch.span > 0 else None
-            reason = _overloaded(means, watch, growth, stopped=engine.stopped)
+            reason = _overloaded(means, watch, growth, stopped=stopped)
         return Replayed(
             name=strategy.name,
             stable=stable,
@@ -296,7 +299,7 @@ class Player:
             band_reason="a replay has one set of step times; recommend moves them by their errors",
         )
 
-    def _filled(self, result: Replayed, engine: Replay, totals: Totals, rate: float) -> Replayed:
+    def _filled(self, result: Replayed, uses: Sequence[PoolUse], totals: Totals, rate: float) -> Replayed:
         first_token, slo = self.deployment.settings.first_token, self.source.slo
         found = figures(totals, rate, self.deployment, slo=slo.given)
         if not found:
@@ -322,7 +325,7 @@ class Player:
             queue_p95_s=queue.p95_s,
             attainment_error=totals.attainment_error if slo.given else None,
             delay_error_s=totals.delay_error,
-            gpu_s=summary.gpu_seconds_of(engine.uses(), totals.finished, totals.ideal_prefill_s),
+            gpu_s=summary.gpu_seconds_of(uses, totals.finished, totals.ideal_prefill_s),
             quantiles=totals.quantiles,
             slowest=tuple(stories),
         )

@@ -84,9 +84,7 @@ class Pool(Batch):
 
     def _free(self, job: Job) -> None:
         """Give back what a decode holds."""
-        size = job.held
-        if self.grows:
-            size = self.bytes_of(max(job.admitted, job.context + self.steps - job.begun - 1))
+        size = self.bytes_of(self.held_tokens(job)) if self.grows else job.held
         self.used -= size
         self.peak -= size
         self.seats -= 1

@@ -40,3 +40,8 @@ class PrefixCache:
         most = max(0.0, room) / self.bytes_per_token
         while self.tokens > most:
             self.tokens -= blocks.popitem(last=False)[1]
+
+
+def copied_tokens(request: Request, cache: PrefixCache) -> int:
+    """Prompt tokens whose KV a decode instance lacks; a cached prefix of unknown blocks lies on both sides."""
+    return request.isl - cache.hit(request) if request.blocks else request.uncached_tokens

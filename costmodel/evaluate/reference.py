@@ -1,7 +1,7 @@
 """The reference evaluator: token by token, exact and slow.
 
 It interprets a :class:`~costmodel.serving.strategies.Strategy` over a deployment, request by request and step by
-step. Replay must agree with it; they share step times, the router and prefix caches, and nothing else.
+step. Replay must agree with it; they share step times, limits, the router and prefix caches, and nothing else.
 
 Order of events: everything that happens at one instant (steps that end, copies that end, arrivals) happens
 before the steps that begin at it.
@@ -10,21 +10,19 @@ before the steps that begin at it.
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ..errors import NoAnswerError
-from ..inputs.workload import LONGEST, Request, Slo
+from ..inputs.workload import Request, Slo
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
-from ..serving.memory import KvPool
 from ..serving.strategies import Role, Strategy
-from ..serving.table import StepTable
+from ..serving.table import step_tables
 from .feed import Feed
 from .ideal import Ideal
 from .instances import Instance
-from .prefix import PrefixCache
+from .limits import check_fits, limits
+from .prefix import copied_tokens
 from .routing import Router, mixed_cap
 from .tasks import Prompt, Sequence_, decode_of
 from .timeline import PoolUse, Record, Run
@@ -43,11 +41,6 @@ class Copy(NamedTuple):
     hidden: float
 
 
-def step_tables(deployment: Deployment) -> dict[InstanceKind, StepTable]:
-    """Return the step times of each instance kind of a deployment, to be shared by evaluations."""
-    return {kind: StepTable(kind) for kind in deployment.kinds}
-
-
 class Reference:
     """One evaluation: the instances of a strategy's pools, a router and the queue of events."""
 
@@ -63,7 +56,7 @@ class Reference:
         self.deployment = deployment
         self.settings = deployment.settings
         self.first_token = deployment.settings.first_token
-        self.times = times or step_tables(deployment)
+        self.times = times or step_tables(deployment.kinds)
         self.ideal = ideal or Ideal(list(self.times.values()))
         cap, number = mixed_cap(strategy, slo), 0
         self.pools: dict[Role, list[Instance]] = {}
@@ -309,47 +302,6 @@ class Reference:
                 inst.add_use(use)
             uses.append(use)
         return uses
-
-
-def copied_tokens(request: Request, cache: PrefixCache) -> int:
-    """Prompt tokens whose KV a decode instance lacks; a cached prefix of unknown blocks lies on both sides."""
-    return request.isl - cache.hit(request) if request.blocks else request.uncached_tokens
-
-
-class Limit(NamedTuple):
-    """A KV pool that every request must fit when it is empty: ``most_tokens``, of prompt and output if ``whole``."""
-
-    pool: KvPool
-    whole: bool
-    most_tokens: int
-
-
-def limits(strategy: Strategy, deployment: Deployment) -> list[Limit]:
-    """Return the pools that the requests of a strategy pass through, each once."""
-    found = {}
-    for spec in strategy.pools:
-        whole = strategy.pooled or spec.role is Role.DECODE
-        for _, pool in deployment.pool(spec.role):
-            found[id(pool), whole] = Limit(pool, whole, _most_tokens(pool))
-    return list(found.values())
-
-
-def _most_tokens(pool: KvPool) -> int:
-    """Longest sequence that a pool holds, or more than is ever followed."""
-    return bisect_right(range(4 * LONGEST), pool.pool_bytes, key=pool.held_bytes) - 1
-
-
-def check_fits(request: Request, known: Iterable[Limit]) -> None:
-    """Check that a request's KV fits an empty instance of each pool. Raises NoAnswerError."""
-    for pool, whole, most in known:
-        tokens = request[1] + request[2] + (request[3] if whole else 0)
-        if tokens > most:
-            need = pool.held_bytes(tokens)
-            raise NoAnswerError(
-                f"a request of {request.isl} prompt and {request.output_tokens} output tokens needs "
-                f"{need:.0f} bytes of KV a GPU, {need - pool.pool_bytes:.0f} more than the whole "
-                f"pool of {pool.kind.label()}"
-            )
 
 
 def evaluate(

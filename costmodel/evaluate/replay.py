@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 from ..inputs.workload import Request, Slo
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.strategies import Role, Strategy
+from ..serving.table import step_tables
 from .busy import BusyBins
 from .feed import Feed
 from .ideal import Ideal
 from .job import Job
-from .reference import check_fits, copied_tokens, limits, step_tables
-from .routing import Routed, Router, mixed_cap
+from .limits import check_fits, limits
+from .prefix import copied_tokens
+from .routing import mixed_cap
 from .server import Server
+from .server_router import ServerRouter
 from .timeline import PoolUse, Record, Run
 
 _STEP_END, _PORTS_FREE, _COPIED = 0, 1, 2
@@ -39,36 +42,6 @@ class Copy(NamedTuple):
     hidden: float
 
 
-class _Router(Router):
-    """The router over servers, without a function call an instance."""
-
-    def shortest(self, pool: Sequence[Routed]) -> Server:
-        """Return the server with the fewest prompt tokens pending."""
-        servers = cast(list[Server], pool)
-        best = servers[0]
-        for server in servers:
-            if server.pending_tokens != best.pending_tokens:
-                better = server.pending_tokens < best.pending_tokens
-            elif server.load != best.load:
-                better = server.load < best.load
-            else:
-                better = server.placed < best.placed
-            if better:
-                best = server
-        return best
-
-    def least_kv(self) -> Server:
-        """Return the decode server with the smallest share of its KV pool placed there."""
-        servers = cast(list[Server], self.decodes)
-        best = servers[0]
-        least = best.committed / best.room
-        for server in servers:
-            share = server.committed / server.room
-            if share < least or (share == least and server.placed < best.placed):
-                best, least = server, share
-        return best
-
-
 class Replay:
     """One replay: the servers of a strategy's pools, a router and the queue of events."""
 
@@ -83,7 +56,7 @@ class Replay:
         self.strategy, self.deployment = strategy, deployment
         settings = deployment.settings
         self.first_token, self.control_s = settings.first_token, deployment.path.control_s
-        self.times = times or step_tables(deployment)
+        self.times = times or step_tables(deployment.kinds)
         self.ideal = ideal or Ideal(list(self.times.values()))
         cap, number = mixed_cap(strategy, slo), 0
         self.pools: dict[Role, list[Server]] = {}
@@ -92,7 +65,7 @@ class Replay:
             for kind, memory in deployment.pool(spec.role):
                 pool.append(Server(number, kind, self.times[kind], memory, spec.schedule, settings, cap))
                 number += 1
-        self.router: Any = _Router(strategy, cast(Any, self.pools), deployment, slo)
+        self.router: Any = ServerRouter(strategy, cast(Any, self.pools), deployment, slo)
         self.limits = limits(strategy, deployment)
         self.longest = min(limit.most_tokens for limit in self.limits)
         self.events: list[tuple[float, int, int, Any]] = []
@@ -120,7 +93,7 @@ class Replay:
         self.feed, self.finished = Feed(requests, concurrency), finished
         for _ in range(concurrency or 1):
             self._next(0.0)
-        events, arrivals, pop, push = self.events, self.arrivals, heapq.heappop, heapq.heappush
+        events, arrivals, pop = self.events, self.arrivals, heapq.heappop
         touched: list[Server] = []
         while not self.stopped:
             if events and not (arrivals and arrivals[0][0] < events[0][0]):
@@ -158,11 +131,15 @@ class Replay:
                     end = server.begin(now)
                     if end < 0:
                         continue
-                order = self.order = server.order = self.order + 1
-                push(events, (end, _STEP_END, order, server))
+                self._schedule(server, end)
             touched.clear()
             self.clock = now
         return self.last_end
+
+    def _schedule(self, server: Server, end: float) -> None:
+        """Let what a server has under way end then, and not when it was to end before."""
+        self.order = server.order = self.order + 1
+        heapq.heappush(self.events, (end, _STEP_END, self.order, server))
 
     def _next(self, now: float) -> None:
         """Let the next request be on its way."""
@@ -294,9 +271,7 @@ class Replay:
             job.admitted = job.isl
             target.hold(job, size)
             if target.peak > target.room and target.count > 1:
-                end = target.cut(now)
-                self.order = target.order = self.order + 1
-                heapq.heappush(self.events, (end, _STEP_END, self.order, target))
+                self._schedule(target, target.cut(now))
             self._copy(job, source_held, source, target, now)
 
     def _copy(self, job: Job, source_held: int, source: Server, target: Server, now: float) -> None:

@@ -117,8 +117,7 @@ class Server(Pool):
         return self._begin_run(now, once=overtaken) if self.batch else -1.0
 
     def _begin_run(self, now: float, *, once: bool) -> float:
-        batch, (ends, _, first) = self.batch, self.ending[0]
-        count = ends - self.steps if first.ends == ends else self.steps_left()
+        batch, count = self.batch, self.steps_left()
         if self.returning:
             self.bring_back(now)
         if once or self.again or (self.lag and self.waiting) or (self.cap is not None and self.partial):
@@ -130,8 +129,8 @@ class Server(Pool):
                 count = 1 + int((self.room - self.used) // each)
                 self.peak = self.used + each * (count - 1)
         self.busy, self.started, self.count = True, now, count
-        length = self.length = self.times.run(batch, self.context, count)
-        return now + length
+        self.length = self.times.run(batch, self.context, count)
+        return now + self.length
 
     def cut(self, now: float) -> float:
         """Let the run under way end at the first step boundary from now on; return when."""
@@ -272,18 +271,13 @@ class Server(Pool):
         count, batch = self.count, self.batch
         completed = []
         if count:
-            self.count, length, context, use = 0, self.length, self.context, self.use
-            use.decode_s += length
+            self.count, use = 0, self.use
+            use.decode_s += self.length
             use.runs[batch] = use.runs.get(batch, 0) + count
-            use.contexts += count * context + batch * (count * (count - 1) // 2)
+            use.contexts += count * self.context + batch * (count * (count - 1) // 2)
             if self.grows:
                 self.used = self.peak = self.used + self.slope * batch * (count - 1)
-            if self.again:
-                self.advance(count, length, 0.0, now)
-            else:
-                self.steps += count
-                self.context = context + count * batch
-                self.gathered += length
+            self.advance(count, self.length, 0.0, now)
         else:
             if batch:
                 if self.mixes:

@@ -15,7 +15,6 @@ from ..decision.comparison import Comparison, Options, Progress, silent, with_sp
 from ..decision.constant import system_threshold
 from ..decision.replayed import NOISY, Player, Replayed, Sinks, Source
 from ..errors import InputError, unknown
-from ..evaluate.reference import step_tables
 from ..inputs.load import Load, shaped
 from ..inputs.traces import Reading, Trace, check_trace, requests_of, trace_workload
 from ..inputs.traces.reading import Notes
@@ -24,7 +23,7 @@ from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.scenario import Scenario
 from ..serving.strategies import STRATEGIES, Rule, RuleKind, Strategy, deflected
-from ..serving.table import StepTable
+from ..serving.table import StepTable, step_tables
 from ..units import format_si
 
 SCHEMA = "costmodel.replay/1"
@@ -130,14 +129,7 @@ def ask_replay(
     """
     deployment = scenario.deployment()
     shape, goals = load or Load(), slo or (trace.slo if isinstance(trace, Workload) else Slo())
-    if concurrency is not None and (shape.rate or shape.speedup or shape.process != "trace"):
-        raise InputError(
-            "--concurrency closes the loop: clients set the arrivals; drop --rate, --speedup and --arrivals"
-        )
-    if rule is not None and not {"deflected", "all"} & set(strategies):
-        raise InputError("--rule, --alpha and --beta are of the deflected strategy; add --strategy deflected")
-    if reading is not None and (reading.sessions or reading.select) and not isinstance(trace, str | Path):
-        raise InputError("--sessions and --select are of trace files")
+    _check_together(trace, strategies, shape, reading, concurrency, rule)
     notes = Notes()
     read = replace(reading or Reading(), timed=concurrency is None)
     if rule == SYSTEM:
@@ -151,16 +143,38 @@ def ask_replay(
     name, requests, told = _requests(trace, shape, read, notes, reuse=reuse, open_loop=concurrency is None)
     once = not isinstance(trace, str | Path | Workload | list)
     source = Source(name, requests, goals, concurrency, transient, exact, once)
-    found = {kind: tables(kind) for kind in deployment.kinds} if tables else step_tables(deployment)
+    found = {kind: tables(kind) for kind in deployment.kinds} if tables else step_tables(deployment.kinds)
     player = Player(deployment, source, found, progress, forecast=tables is None)
-    results = []
-    for strategy in chosen:
-        sinks = outputs(strategy, deployment) if outputs else Sinks()
-        with sinks.stack:
-            results.append(player.play(strategy, sinks))
+    results = [_play(player, strategy, outputs) for strategy in chosen]
     arrivals = f"closed loop of {concurrency} clients" if concurrency else told
     about = _about(deployment, chosen, results, notes, arrivals, reuse=reuse)
     return _answer(deployment, name, arrivals, goals, results, about)
+
+
+def _check_together(
+    trace: object,
+    strategies: Sequence[str],
+    load: Load,
+    reading: Reading | None,
+    concurrency: int | None,
+    rule: Rule | str | None,
+) -> None:
+    """Check what only makes sense beside something else. Raises InputError."""
+    if concurrency is not None and (load.rate or load.speedup or load.process != "trace"):
+        raise InputError(
+            "--concurrency closes the loop: clients set the arrivals; drop --rate, --speedup and --arrivals"
+        )
+    if rule is not None and not {"deflected", "all"} & set(strategies):
+        raise InputError("--rule, --alpha and --beta are of the deflected strategy; add --strategy deflected")
+    if reading is not None and (reading.sessions or reading.select) and not isinstance(trace, str | Path):
+        raise InputError("--sessions and --select are of trace files")
+
+
+def _play(player: Player, strategy: Strategy, outputs: Outputs | None) -> Replayed:
+    """Replay one strategy with its files open."""
+    sinks = outputs(strategy, player.deployment) if outputs else Sinks()
+    with sinks.stack:
+        return player.play(strategy, sinks)
 
 
 def _system(

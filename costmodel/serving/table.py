@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..formulas.decode import BLOCK_TOKENS
@@ -278,3 +278,8 @@ def _ahead(start: float, length: float, *, stairs: bool) -> Iterator[float]:
         for block in range(first + 1, last + 1, max(1, (last - first) // _LOOKS)):
             yield block * BLOCK_TOKENS * (1 + 1e-12) - start
     yield 2 * length
+
+
+def step_tables(kinds: Iterable[InstanceKind]) -> dict[InstanceKind, StepTable]:
+    """Return the step times of instance kinds, to be shared by evaluations."""
+    return {kind: StepTable(kind) for kind in kinds}
