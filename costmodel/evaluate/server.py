@@ -184,7 +184,7 @@ class Server(Pool):
         return now + length
 
     def _begin_alone(self, job: Job, prompts: list[Job], now: float) -> float:
-        """Begin a step of one whole prompt."""
+        """Begin a step of one whole prompt: what most steps are, at a fifth less time for a whole replay."""
         job.p0 = now
         job.queue = now - job.placed - job.admission
         length, moved, compute = self.times.alone(job.tokens, job.cached)
