@@ -174,7 +174,7 @@ def test_windows_that_forget_and_states_that_do_not_grow(bench: Any, model: str)
 
 def test_prefix_caches_that_forget(bench: Any) -> None:
     seen = assert_agree_on_many(bench, SMALL, 150, blocks=True)
-    assert 0.05 < seen["cached"] / seen["requests"] < 0.9
+    assert 20 < seen["cached"] < 0.9 * seen["requests"]
 
 
 def test_preemption_in_every_place(bench: Any) -> None:
