@@ -132,6 +132,12 @@ def _efficiencies() -> Iterable[str]:
     return efficiency_names()
 
 
+def _stacks() -> Iterable[str]:
+    from ..inputs.stack import stack_names
+
+    return stack_names()
+
+
 GPU = Known("NAME|FILE", _gpus)
 LINK = Known("NAME|FILE", _links)
 SECONDS = Quantity("second")
@@ -180,6 +186,12 @@ def efficiency_option() -> Callable[[F], F]:
     """Measured efficiencies by name or file."""
     text = "Efficiencies in place of the GPU's own: a name or a TOML file."
     return option("--efficiency", type=Known("NAME|FILE", _efficiencies), help=text)
+
+
+def stack_option() -> Callable[[F], F]:
+    """A software stack by name or file."""
+    text = "What an engine adds to its operators: a packaged stack (costmodel show stacks) or a TOML file."
+    return option("--stack", type=Known("NAME|FILE", _stacks), help=text)
 
 
 def link_option(*, required: bool = False) -> Callable[[F], F]:

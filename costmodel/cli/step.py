@@ -16,6 +16,7 @@ from .options import (
     kv_dtype_option,
     model_argument,
     option,
+    stack_option,
     tokens_option,
     tp_option,
 )
@@ -38,6 +39,7 @@ from .options import (
 @dtype_option()
 @kv_dtype_option()
 @efficiency_option()
+@stack_option()
 @answers("step")
 def command(**options: Any) -> object:
     """Time of one step of MODEL, operator by operator, with its band and its physical bound.

@@ -86,9 +86,12 @@ class PromptTimes:
         answer = InChunks([], [])
         for tokens, attention in zip(self.uncached, self.chunk_attention(chunk)):
             whole, rest = divmod(tokens, chunk)
-            alone = whole * step + attention
+            mean = attention * chunk / tokens  # of a full chunk
+            waits = times.host.excess(step + mean, batch)
+            alone = whole * (step + waits) + attention
             if rest:
-                alone += times.token_smooth(rest + batch, batch + 1) + riding
-            answer.full.append(tokens / chunk * step + attention)
+                last = times.token_smooth(rest + batch, batch + 1) + riding
+                alone += last + times.host.excess(last + mean * rest / chunk, batch + 1)
+            answer.full.append(tokens / chunk * (step + waits) + attention)
             answer.alone.append(alone)
         return answer

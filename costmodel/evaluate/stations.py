@@ -105,6 +105,7 @@ def mixed_station(
             attention[size] = moments(prompts.chunk_attention(size), offered.weights).mean
         steps = tokens / size
         step = prompts.full_step(size, batch, offered.context) + attention[size] / steps
+        step = times.host.time(step, batch)
         return step, min(1.0, offered.prompts * steps * step / offered.instances)
 
     def gap(batch: float) -> float:

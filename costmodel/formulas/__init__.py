@@ -23,6 +23,7 @@ from . import (
     threshold,
     transfer,
     waiting,
+    whole,
     work,
 )
 
@@ -43,6 +44,7 @@ __all__ = [
     "threshold",
     "transfer",
     "waiting",
+    "whole",
     "work",
 ]
 

@@ -39,6 +39,8 @@ SCHEMA: dict[str, Dimension] = {
     "tdp": "watt",
 }
 REQUIRED = ("memory",)
+#: Links that the collectives of an instance may cross; the first unless a file says so.
+TP_LINKS = ("nvlink_bandwidth", "pcie_bandwidth")
 #: What step times need besides: required of a GPU that names an efficiency file.
 FOR_STEP_TIMES = ("memory_bandwidth", "peak_bf16", "sm_count")
 
@@ -57,6 +59,12 @@ class Gpu:
     efficiency: str | None
     values: Mapping[str, Sourced] = field(hash=False)
     absent: Mapping[str, str] = field(hash=False)
+    tp_link: str = TP_LINKS[0]
+
+    @property
+    def link_bytes_per_s(self) -> float:
+        """Bandwidth one way of the link between the GPUs of an instance. Raises InputError where none is stated."""
+        return self.get(self.tp_link)
 
     def get(self, key: str) -> float:
         """Return a value in SI. Raises InputError for an absent one (with the reason) or an unknown key."""
@@ -160,7 +168,7 @@ def load_gpu(name_or_path: str | Path) -> Gpu:
     """Return a packaged GPU, or that of a TOML file. Raises InputError with all problems of the file."""
     source = locate(name_or_path, HARDWARE, FOLDER, "GPU")
     reader = Reader(load_toml(source), str(source))
-    reader.keys(("name", "title", "generation", "values", "sources"), ("efficiency", "absent"))
+    reader.keys(("name", "title", "generation", "values", "sources"), ("efficiency", "absent", "tp_link"))
     measured = "efficiency" in reader.table
     values, absent = sourced_values(reader, SCHEMA, (*REQUIRED, *(FOR_STEP_TIMES if measured else ())))
     whole_count(reader, values, "sm_count")
@@ -173,6 +181,7 @@ def load_gpu(name_or_path: str | Path) -> Gpu:
         efficiency=_beside(reader.text("efficiency"), name_or_path) if measured else None,
         values=values,
         absent=absent,
+        tp_link=reader.choice("tp_link", TP_LINKS) if "tp_link" in reader.table else TP_LINKS[0],
     )
     reader.close()
     return gpu

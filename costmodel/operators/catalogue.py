@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..formula import Formula
-from ..formulas import decode, gemm, latent, mixed, moe, prefill
+from ..formulas import decode, gemm, latent, mixed, moe, prefill, whole
 from ..formulas import operators as streams
 from ..units import Dimension
 
@@ -46,6 +46,10 @@ PARAMETERS: dict[str, Parameter] = {
     "token_bytes": Parameter("byte", 0.0, 1e7, 1e5),
     "tile_rows": Parameter("1", 16, 128, 64, (16, 32, 64, 128)),
     "absorbed_tokens": Parameter("token", 0, 1e6, 0),
+    "layer_latency": Parameter("second", 0.0, 1e-2, 1e-5),
+    "sequence_latency": Parameter("second", 0.0, 1e-2, 1e-4),
+    "large_message": Parameter("byte", 0.0, 1e12, 1e7),
+    "large_message_rate": Parameter("byte/second", 1.0, 1e15, 1e10),
 }
 
 
@@ -94,6 +98,9 @@ FORMS: dict[str, Form] = {
     "module": Form(latent.module_time, ("latency", "token_bytes")),
     "experts": Form(moe.experts_time, ("compute_share", "bandwidth_share", "latency", "tile_rows")),
     "streaming": Form(streams.streaming_time, ("latency", "bandwidth_share", "cached_share", "cached_part")),
+    "host_layers": Form(whole.host_layers_time, ("layer_latency",)),
+    "host_sequences": Form(whole.host_sequences_time, ("sequence_latency",)),
+    "large_messages": Form(whole.large_message_time, ("large_message", "large_message_rate")),
     "collective": Form(streams.collective_time, _COLLECTIVE),
     "custom_all_reduce": Form(streams.custom_all_reduce_time, _COLLECTIVE),
 }
@@ -138,6 +145,9 @@ FP8_CACHE = "_fp8_cache"
 HOPPER = "hopper"
 #: The kind of kernels that were not measured: fits of attention stand in for them.
 UNMEASURED = "unmeasured"
+#: Kinds that a software stack adds (:mod:`costmodel.inputs.stack`): no kernels, so they are in no table of them.
+HOST_LAYERS, HOST_SEQUENCES, LARGE_MESSAGES = "host_layers", "host_sequences", "large_messages"
+HOST = (HOST_LAYERS, HOST_SEQUENCES, LARGE_MESSAGES)
 #: Kinds that move bytes between GPUs, and kinds that only stream.
 COLLECTIVES = (
     "all_reduce", "custom_all_reduce", "all_gather", "reduce_scatter", "all_to_all", "point_to_point",

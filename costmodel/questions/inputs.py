@@ -11,6 +11,7 @@ from ..inputs.hardware import Gpu, load_gpu
 from ..inputs.link import Connector, Link, load_connector, load_link
 from ..inputs.model import Model
 from ..inputs.parameters import loaded_dtype
+from ..inputs.stack import Stack
 from ..memory.kv import check_cache
 from ..memory.parallelism import Parallelism
 from ..serving.instance import InstanceKind, default_cache_dtype, make_instance
@@ -46,14 +47,18 @@ def as_instance(
     dtype: str | None = None,
     kv_dtype: str | None = None,
     efficiency: Efficiency | str | Path | None = None,
+    stack: Stack | str | Path | None = None,
 ) -> InstanceKind:
-    """Return the instance kind of these names or objects; ``efficiency``: those to use first.
+    """Return the instance kind of these names or objects; ``efficiency``: those to use first;
+    ``stack``: what an engine adds to them.
 
     Raises InputError for anything unknown or a TP that does not divide the model.
     """
     gpu = as_gpu(hardware)
     layout = Parallelism(tp=tp)
-    return make_instance(as_model(model), gpu, layout, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency)
+    return make_instance(
+        as_model(model), gpu, layout, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency, stack=stack
+    )
 
 
 def kv_dtype_of(model: Model, kv_dtype: str | None, dtype: str | None = None) -> str:

@@ -14,6 +14,7 @@ from ..formulas.prefill import query_tiles
 from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import Gpu
 from ..inputs.model import LatentAttention, Model, Recurrent
+from ..inputs.stack import Stack
 from ..memory.kv import bytes_per_gpu
 from ..operators.catalogue import FORMS
 from ..serving.instance import FitUsed, InstanceKind, fits_used
@@ -102,6 +103,7 @@ def ask_step(
     dtype: str | None = None,
     kv_dtype: str | None = None,
     efficiency: Efficiency | str | Path | None = None,
+    stack: Stack | str | Path | None = None,
 ) -> StepAnswer:
     """Return the time of a step.
 
@@ -111,7 +113,9 @@ def ask_step(
 
     Raises InputError for values that are missing, wrong or mean nothing in that phase.
     """
-    kind = as_instance(model, hardware, tp=tp, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency)
+    kind = as_instance(
+        model, hardware, tp=tp, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency, stack=stack
+    )
     shape = _shape(phase, isl, cached, batch, context, chunk)
     total = shape.batch * shape.context
     step = analyse_step(kind, shape.chunks, last=shape.last, batch=shape.batch, context=total)
@@ -253,7 +257,7 @@ def _reread(kind: InstanceKind, prompt: Chunk, cuts: Sequence[Chunk]) -> float:
 def _about(kind: InstanceKind, used: Sequence[FitUsed], phase: str, prompt: Chunk, longest: int) -> About:
     gpu = kind.gpu
     keys = [f"peak_{kind.product_dtype}", f"peak_{kind.activation_dtype}", "memory_bandwidth"]
-    keys += ["nvlink_bandwidth"] if kind.tp > 1 else []
+    keys += [gpu.tp_link] if kind.tp > 1 else []
     figures = [f"{gpu.name} {k}, {gpu.values[k].text}: {gpu.values[k].source}" for k in dict.fromkeys(keys)]
     said = ["one GPU of the instance; operators one after the other, without gaps"]
     said.append("shares of operators are of the data-sheet peaks below, not of sustained rates")

@@ -14,6 +14,7 @@ from ..inputs.formats import WeightFormat
 from ..inputs.hardware import Gpu
 from ..inputs.model import Experts, Layer, Model
 from ..inputs.parameters import Storage, loaded_dtype, storage_of
+from ..inputs.stack import Stack, StackFit, packaged_stack, with_stack
 from ..memory.kv import check_cache
 from ..memory.parallelism import Parallelism, check_tp
 from ..operators.catalogue import KINDS
@@ -38,6 +39,7 @@ class InstanceKind:
     weight_dtype: str
     kv_dtype: str
     efficiency: Efficiency
+    stack: StackFit | None = None
 
     @property
     def tp(self) -> int:
@@ -108,6 +110,12 @@ class InstanceKind:
         blocks = (block for layer in self.model.layers for block in layer.blocks)
         if any(isinstance(block, Experts) for block in blocks):
             said.append("every expert is chosen as often as any other")
+        if self.tp > 1 and self.gpu.tp_link == "pcie_bandwidth":
+            said.append(
+                "no NVLink: collectives cross PCIe, at the share of it that they reach of NVLink elsewhere"
+            )
+        if self.stack is not None and self.stack.gpu != self.gpu.name:
+            said.append(f"stack {self.stack.stack}: fitted on other GPUs than {self.gpu.name}")
         return tuple(said)
 
     def label(self) -> str:
@@ -132,10 +140,12 @@ def make_instance(
     dtype: str | None = None,
     kv_dtype: str | None = None,
     efficiency: Efficiency | str | Path | None = None,
+    stack: Stack | str | Path | None = None,
 ) -> InstanceKind:
     """Return a checked instance kind.
 
     ``dtype`` None: that in which engines load the checkpoint. ``efficiency``: fits to use before the packaged ones.
+    ``stack``: what an engine adds to its operators; None: nothing, they run one after the other without gaps.
 
     Raises InputError for a TP that does not divide the model, or a dtype the GPU has no peak for.
     """
@@ -150,7 +160,11 @@ def make_instance(
             f"{layout.label()}: step times are modelled for tensor parallelism only; pass --tp alone"
         )
     fits = efficiency_for(gpu, efficiency)
-    kind = InstanceKind(model, gpu, layout, weight_dtype, stored_dtype, fits)
+    engine = None
+    if stack is not None:
+        engine = (stack if isinstance(stack, Stack) else packaged_stack(str(stack))).on(gpu)
+        fits = with_stack(fits, engine)
+    kind = InstanceKind(model, gpu, layout, weight_dtype, stored_dtype, fits, engine)
     _ = kind.product_peak, kind.activation_peak
     return kind
 

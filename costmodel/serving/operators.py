@@ -14,8 +14,8 @@ from ..ops import maximum
 from .instance import InstanceKind, fit_of
 from .work import Load
 
-#: Quantities of a GPU that forms ask for, by their key in its file.
-_OF_GPU = {"sm_count": "sm_count", "link_bytes_per_s": "nvlink_bandwidth"}
+#: Quantities of a GPU that forms ask for.
+_OF_GPU = ("sm_count", "link_bytes_per_s", "l2_bytes")
 
 
 def peak(kind: InstanceKind, operator: str) -> float:
@@ -40,7 +40,7 @@ def _prepared(kind: InstanceKind, operator: str) -> tuple[Formula, list[Any], li
     for place, name in enumerate(formula.parameters[: len(given)]):
         if name in known:
             given[place] = known[name]
-        elif name in ("peak_flop_per_s", "memory_bytes_per_s", "tp", "l2_bytes", *_OF_GPU):
+        elif name in ("peak_flop_per_s", "memory_bytes_per_s", "tp", *_OF_GPU):
             given[place] = _of_hardware(kind, operator, name)
         else:
             from_load.append((place, name))
@@ -52,9 +52,11 @@ def _of_hardware(kind: InstanceKind, operator: str, name: str) -> float:
         return peak(kind, operator)
     if name == "memory_bytes_per_s":
         return kind.memory_peak
-    if name == "l2_bytes":
-        return kind.gpu.l2_bytes
-    return float(kind.tp) if name == "tp" else kind.gpu.get(_OF_GPU[name])
+    if name == "tp":
+        return float(kind.tp)
+    if name == "sm_count":
+        return kind.gpu.get(name)
+    return kind.gpu.l2_bytes if name == "l2_bytes" else kind.gpu.link_bytes_per_s
 
 
 def load_time(kind: InstanceKind, load: Load) -> Any:
@@ -96,6 +98,6 @@ def hbm_bytes(kind: InstanceKind, load: Load) -> Any:
 def load_bound(kind: InstanceKind, load: Load) -> float:
     """Return the least time of one run of an operator on its own: its roofline, or its bytes on the link."""
     if load.kind in COLLECTIVES:
-        return float(streams.all_reduce_bound(load.bytes_moved, kind.tp, kind.gpu.get("nvlink_bandwidth")))
+        return float(streams.all_reduce_bound(load.bytes_moved, kind.tp, kind.gpu.link_bytes_per_s))
     moved = hbm_bytes(kind, load)
     return float(roofline.roofline_time(load.flop, moved, peak(kind, load.kind), kind.memory_peak))

@@ -10,6 +10,7 @@ from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import load_gpu
 from ..inputs.link import load_connector, load_link
 from ..inputs.model import Model
+from ..inputs.stack import Stack
 from ..memory.parallelism import Parallelism
 from ..memory.settings import EngineSettings
 from .deployment import Deployment, Settings, parse_topology
@@ -26,7 +27,7 @@ class Scenario:
     """Names and settings of a comparison; :meth:`deployment` resolves them.
 
     ``prefill_*`` and ``decode_*`` override what both pools share. ``efficiency`` replaces the packaged
-    operator fits of both GPUs.
+    operator fits of both GPUs; ``stack`` is what an engine adds to them.
     """
 
     model: str | Model
@@ -47,6 +48,7 @@ class Scenario:
     engine: EngineSettings = field(default_factory=EngineSettings)
     settings: Settings = field(default_factory=Settings)
     efficiency: Efficiency | str | Path | None = None
+    stack: Stack | str | Path | None = None
 
     def deployment(self) -> Deployment:
         """Return the deployment. Raises InputError for bad names or values, NoAnswerError where nothing fits."""
@@ -73,5 +75,6 @@ class Scenario:
         gpu = load_gpu(self.hardware if hardware is None else hardware)
         layout = Parallelism(tp=self._tp(tp))
         return make_instance(
-            model, gpu, layout, dtype=self.dtype, kv_dtype=self.kv_dtype, efficiency=self.efficiency
-        )
+            model, gpu, layout, dtype=self.dtype, kv_dtype=self.kv_dtype, efficiency=self.efficiency,
+            stack=self.stack,
+        )  # fmt: skip

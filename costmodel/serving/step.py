@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..formulas import roofline
-from ..operators.catalogue import COLLECTIVES, UNMEASURED
+from ..operators.catalogue import COLLECTIVES, HOST, HOST_LAYERS, UNMEASURED
 from .bound import Bound, step_bound
+from .host import HostBound
 from .instance import InstanceKind, fit_of
 from .mixing import chunk_loads, decode_loads, mixes, mixing_loads
 from .operators import hbm_bytes, load_bound, load_time, peak
@@ -72,7 +73,9 @@ def _operator(kind: InstanceKind, load: Load) -> Operator:
 
 
 def _limit(kind: InstanceKind, load: Load, intensity: float, time: float) -> str:
-    """What holds an operator up: its launch, the link, arithmetic or bytes."""
+    """What holds an operator up: the host, its launch, the link, arithmetic or bytes."""
+    if load.kind in HOST:
+        return "host"
     fixed = fit_of(kind, load.kind).parameters if load.kind != UNMEASURED else {}
     if fixed.get("latency", 0.0) + fixed.get("step_latency", 0.0) > time / 2:
         return "latency"
@@ -94,6 +97,7 @@ class StepTimes:
     ) -> None:
         self.kind = kind
         self.factors = factors or {}
+        self.host = HostBound(kind, self.factors)
         self._mixes = mixes(kind)
         self._shared: dict[int, ByKind] = base._shared if base else {}
         self._shared_heads: dict[int, ByKind] = base._shared_heads if base else {}
@@ -141,7 +145,8 @@ class StepTimes:
 
     def decode(self, batch: int, context: float) -> float:
         """Time of a step of ``batch`` decodes over ``context`` cached tokens in all."""
-        return self.token_time(batch, batch) + self._attention(decode_loads(self.kind, batch, context))
+        time = self.token_time(batch, batch) + self._attention(decode_loads(self.kind, batch, context))
+        return self.host.time(time, batch)
 
     def token_smooth(self, tokens: float, logits: float) -> float:
         """``token_time`` at a mean number of tokens, for closed forms.
@@ -171,7 +176,8 @@ class StepTimes:
 
     def decode_smooth(self, batch: float, context: float) -> float:
         """``decode`` for a mean batch."""
-        return self.token_smooth(batch, batch) + self.decode_attention_smooth(batch, context)
+        time = self.token_smooth(batch, batch) + self.decode_attention_smooth(batch, context)
+        return self.host.time(time, batch)
 
     def chunk_time(self, chunk: Chunk) -> float:
         """Attention of one chunk over its prefix and itself."""
@@ -186,9 +192,11 @@ class StepTimes:
         tokens = batch + sum(chunk.tokens for chunk in chunks)
         time = self.token_time(tokens, batch + last)
         if batch and chunks and self._mixes:
-            return time + self._attention(mixing_loads(self.kind, chunks, batch, context))
-        time += sum(self.chunk_time(chunk) for chunk in chunks)
-        return time + (self._attention(decode_loads(self.kind, batch, context)) if batch else 0.0)
+            time += self._attention(mixing_loads(self.kind, chunks, batch, context))
+        else:
+            time += sum(self.chunk_time(chunk) for chunk in chunks)
+            time += self._attention(decode_loads(self.kind, batch, context)) if batch else 0.0
+        return self.host.time(time, batch + last)
 
     def token_bytes(self, tokens: int, logits: int) -> float:
         """HBM bytes of everything but attention for a step of ``tokens`` with ``logits`` sampled rows."""
@@ -212,6 +220,12 @@ class StepTimes:
         if found is None:
             found = self._alone[key] = self.step((Chunk(tokens, prefix),), 1, 0, 0.0)
         return found
+
+
+def _waiting(kind: InstanceKind, operators: Sequence[Operator], sampled: float) -> tuple[Operator, ...]:
+    """What the host lets the GPU wait for beyond all operators, where it launches them slower than they run."""
+    excess = HostBound(kind, {}).excess(sum(op.time_s for op in operators), sampled)
+    return (Operator("host, launches", HOST_LAYERS, 1, 0.0, 0.0, 0.0, "host", excess, 0.0),) if excess else ()
 
 
 def step_times(kinds: Iterable[InstanceKind]) -> dict[InstanceKind, StepTimes]:
@@ -247,6 +261,7 @@ def analyse_step(
     """
     ending = len(chunks) if last is None else last
     operators = tuple(_operator(kind, load) for load in step_loads(kind, chunks, ending, batch, context))
+    operators += _waiting(kind, operators, batch + ending)
     time = sum(op.time_s for op in operators)
     moved = sum(op.bytes for op in operators if op.kind not in COLLECTIVES)
     bound: Bound = step_bound(kind, chunks, ending, batch, context)

@@ -17,6 +17,7 @@ from ..inputs.model import Attention
 from ..operators.catalogue import COLLECTIVES
 from ..specialise import Specialised
 from .bound import step_bound
+from .host import HostBound
 from .instance import InstanceKind
 from .mixing import chunk_loads, decode_loads, mixes, mixing_loads
 from .operators import hbm_bytes, load_time
@@ -48,6 +49,7 @@ class StepTable:
 
     def __init__(self, kind: InstanceKind, factors: Factors | None = None) -> None:
         self.kind, self.factors = kind, factors or {}
+        self.host = HostBound(kind, self.factors)
         self._mixes = mixes(kind)
         time, moved = self._time, self._moved
         self._token_time = Specialised(lambda n: time(token_loads(kind, n, 0)))
@@ -128,6 +130,7 @@ class StepTable:
         found = self._prompts.get(key)
         if found is None:
             time = self.token_time(tokens, 1) + self.chunk_time(tokens, prefix)
+            time = self.host.time(time, 1)
             found = time, self.token_bytes(tokens, 1), self._computing(tokens, prefix)
             if len(self._prompts) >= _MOST_KNOWN:
                 self._prompts.clear()
@@ -147,14 +150,21 @@ class StepTable:
         for chunk in chunks:
             tokens += chunk[0]
         time += self.token_time(tokens, batch + last)
-        if not batch:
-            return time
-        if not together:
-            return time + self.decode(batch, context) - self.token_time(batch, batch)
+        if batch:
+            time += self._beside(chunks, batch, context) if together else self._decodes(batch, context)
+        return self.host.time(time, batch + last)
+
+    def _decodes(self, batch: int, context: float) -> float:
+        """Attention of decodes alone: off the lines, where these have nothing else in them."""
+        if self.host.layer_floor:
+            return float(self._decoding(batch, context))
+        return self.decode(batch, context) - self.token_time(batch, batch)
+
+    def _beside(self, chunks: Sequence[Chunk], batch: int, context: float) -> float:
+        """Attention of chunks and decodes in one call."""
         shape = [number for chunk in chunks for number in chunk]
-        if len(chunks) > _MOST_CHUNKS:
-            return time + float(self._mixed(batch, context, *shape))
-        return time + float(self._mixing[len(chunks)](batch, context, *shape))
+        mixing = self._mixing[len(chunks)] if len(chunks) <= _MOST_CHUNKS else self._mixed
+        return float(mixing(batch, context, *shape))
 
     def decode(self, batch: int, context: float) -> float:
         """Time of a step of ``batch`` decodes over ``context`` cached tokens in all."""
@@ -171,7 +181,7 @@ class StepTable:
         base, decoding = self.token_time(batch, batch), self._decoding
 
         def time(length: float) -> float:
-            return float(base + decoding(batch, batch * length))
+            return self.host.time(float(base + decoding(batch, batch * length)), batch)
 
         here = self._reach.get(batch, 1.0)
         while here < min(max(reach, _FIRST), _LONGEST):

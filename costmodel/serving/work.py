@@ -7,6 +7,7 @@ decodes (:mod:`costmodel.serving.mixing`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..formulas import work
@@ -15,6 +16,7 @@ from ..inputs.model import Attention, Block, Dense, Experts, LatentAttention, La
 from ..inputs.tensor import Tensor
 from ..inputs.weights import recurrent_products
 from ..operators import work as operators
+from ..operators.catalogue import HOST_LAYERS, HOST_SEQUENCES, LARGE_MESSAGES
 from ..operators.work import Work
 from .instance import InstanceKind
 
@@ -110,6 +112,13 @@ class Builder:
             operator = "custom_all_reduce" if size < CUSTOM_BYTES else "all_reduce"
             done = operators.collective(size, 2 * (tp - 1) / tp)
             self.loads.append(Load("all-reduce", operator, runs, done))
+            if LARGE_MESSAGES in self.kind.efficiency.operators:
+                self.loads.append(Load("large messages", LARGE_MESSAGES, runs, host({"message_bytes": size})))
+
+
+def host(shape: Mapping[str, float]) -> Work:
+    """Time in which a GPU waits: neither FLOPs nor bytes."""
+    return Work(0.0, 0.0, shape)
 
 
 def token_loads(kind: InstanceKind, tokens: float, logits: float) -> list[Load]:
@@ -124,6 +133,8 @@ def token_loads(kind: InstanceKind, tokens: float, logits: float) -> list[Load]:
             _block(build, block, layer.count, tokens)
             build.all_reduce(layer.count, tokens)
         loads += build.loads
+    if HOST_LAYERS in kind.efficiency.operators:
+        loads.append(Load("host, layers", HOST_LAYERS, 1, host({"layers": kind.model.layer_count})))
     return loads + (head_loads(kind, logits) if logits else [])
 
 
@@ -145,6 +156,8 @@ def head_loads(kind: InstanceKind, logits: float) -> list[Load]:
     build = Builder(kind)
     shape = (logits, kind.model.vocab / kind.tp, kind.model.hidden)
     build.product("lm_head", 1, shape, build.width_of(kind.storage.head))
+    if HOST_SEQUENCES in kind.efficiency.operators:
+        build.loads.append(Load("host, sequences", HOST_SEQUENCES, 1, host({"sampled": logits})))
     return build.loads
 
 

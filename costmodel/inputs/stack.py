@@ -1,0 +1,222 @@
+"""Software stacks: what an engine adds to the operators of a step, and to a request, fitted to whole measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from pathlib import Path
+
+from ..data import HARDWARE, Reader, load_toml, locate, resource_names
+from ..errors import InputError
+from ..operators.catalogue import HOST_LAYERS, HOST_SEQUENCES, KINDS, LARGE_MESSAGES, PARAMETERS
+from ..units import Dimension
+from .efficiency import Efficiency, OperatorFit
+from .hardware import Gpu
+
+FOLDER = "stacks"
+#: The fit for a GPU that a stack was not fitted on: to all of its measurements together.
+ANY = "any"
+#: What was measured of a stack: whole steps, or means over requests of a closed loop.
+MEASURES = ("prefill", "decode", "ttft", "tpot")
+#: Parameters of operators that a stack overlaps (``launch_share``), and all that scale with a kernel's time.
+_LAUNCHES = ("latency", "pass_latency", "step_latency")
+_SHARES = ("compute_share", "bandwidth_share", "quantise_share", "cached_share")
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What a stack adds. Times in seconds; factors multiply the time of kernels measured one by one.
+
+    ``kernel_factor``: of all kernels, ``narrow_factor``: of 8-bit products besides. ``launch_share``: part of the
+    fixed latencies of kernels that is left where they follow each other. ``layer_latency``: idle GPU between the
+    kernels of a layer; ``layer_floor``: least time of the host for a layer; ``sequence_latency``: of the host for a
+    sampled sequence. ``large_message``: size from which on an all-reduce is slower, by ``large_message_rate`` bytes
+    a second. ``request_latency``: constant of TTFT.
+    """
+
+    kernel_factor: float = 1.0
+    narrow_factor: float = 1.0
+    launch_share: float = 1.0
+    layer_latency: float = 0.0
+    layer_floor: float = 0.0
+    sequence_latency: float = 0.0
+    large_message: float = 0.0
+    large_message_rate: float = 0.0
+    request_latency: float = 0.0
+
+
+DIMENSIONS: dict[str, Dimension] = {
+    **dict.fromkeys(("kernel_factor", "narrow_factor", "launch_share"), "1"),
+    **dict.fromkeys(("layer_latency", "layer_floor", "sequence_latency", "request_latency"), "second"),
+    "large_message": "byte",
+    "large_message_rate": "byte/second",
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Mean sizes of relative errors of a fit over the points it saw and over those it did not (None: none)."""
+
+    fitted_mape: float
+    points: int
+    held_out_mape: float | None = None
+    held_out_points: int = 0
+
+
+@dataclass(frozen=True)
+class StackFit:
+    """A stack on one GPU (or ``any``): its parameters, errors by measure, and the configurations that it saw."""
+
+    stack: str
+    gpu: str
+    parameters: Parameters
+    errors: Mapping[str, Measured] = field(hash=False)
+    fitted_on: tuple[str, ...]
+    source: str
+    carried_mape: float | None = None
+
+    @property
+    def error(self) -> float:
+        """The error of a whole step to expect: held out, or for ``any`` that of carrying it to another GPU."""
+        known = [m.held_out_mape for m in self.errors.values() if m.held_out_mape is not None]
+        found = max(known, default=0.0)
+        return max(found, self.carried_mape or 0.0) if self.gpu == ANY else found
+
+
+@dataclass(frozen=True)
+class Stack:
+    """An engine at a version, by GPU."""
+
+    name: str
+    engine: str
+    version: str
+    date: str
+    source: str
+    fits: Mapping[str, StackFit] = field(hash=False)
+
+    def on(self, gpu: Gpu) -> StackFit:
+        """Return the fit of a GPU, else that for any. Raises InputError where there is neither."""
+        found = self.fits.get(gpu.name) or self.fits.get(ANY)
+        if found is None:
+            known = ", ".join(self.fits)
+            raise InputError(
+                f"stack {self.name} was measured on {known} alone, and has no fit for other GPUs"
+            )
+        return found
+
+
+def stack_names() -> tuple[str, ...]:
+    """Return the names of the packaged stacks."""
+    return resource_names(HARDWARE, FOLDER)
+
+
+def load_stack(name_or_path: str | Path) -> Stack:
+    """Return a packaged stack, or that of a TOML file. Raises InputError with all problems of the file."""
+    source = locate(name_or_path, HARDWARE, FOLDER, "stack")
+    reader = Reader(load_toml(source), str(source))
+    reader.keys(("engine", "version", "date", "source", "fits"))
+    fits = reader.sub("fits")
+    name = str(name_or_path)
+    found = {gpu: _fit(name, gpu, fits.sub(gpu), reader.text("source")) for gpu in fits.table}
+    if "fits" in reader.table and not found:
+        reader.note("[fits] holds no GPU, nor 'any'")
+    stack = Stack(
+        name, reader.text("engine"), reader.text("version"), reader.text("date"), reader.text("source"), found
+    )
+    reader.close()
+    return stack
+
+
+@lru_cache(maxsize=64)
+def packaged_stack(name: str) -> Stack:
+    """Return a stack by name or path, read once."""
+    return load_stack(name)
+
+
+def _fit(stack: str, gpu: str, reader: Reader, source: str) -> StackFit:
+    reader.keys(("fitted_on", "errors"), (*DIMENSIONS, "carried_mape"))
+    given = {name: _parameter(reader, name) for name in DIMENSIONS if name in reader.table}
+    if ("large_message" in given) != ("large_message_rate" in given):
+        reader.note(f"{reader.name('large_message')} and large_message_rate go together")
+    errors = reader.sub("errors")
+    errors.keys((), MEASURES)
+    return StackFit(
+        stack=stack,
+        gpu=gpu,
+        parameters=Parameters(**given),
+        errors={name: _measured(errors.sub(name)) for name in MEASURES if name in errors.table},
+        fitted_on=tuple(key.strip() for key in reader.text("fitted_on").split(",") if key.strip()),
+        source=source,
+        carried_mape=reader.fraction("carried_mape"),
+    )
+
+
+def _measured(reader: Reader) -> Measured:
+    reader.keys(("fitted_mape", "points"), ("held_out_mape", "held_out_points"))
+    return Measured(
+        reader.fraction("fitted_mape") or 0.0,
+        reader.whole("points"),
+        reader.fraction("held_out_mape"),
+        reader.whole("held_out_points"),
+    )
+
+
+def _parameter(reader: Reader, name: str) -> float:
+    dimension = DIMENSIONS[name]
+    if dimension == "1":
+        return reader.number(name, low=0, above=name != "launch_share")
+    return reader.quantity(name, dimension, positive=name == "large_message_rate")
+
+
+def with_stack(efficiency: Efficiency, fit: StackFit) -> Efficiency:
+    """Return efficiencies as kernels have them in the steps of a stack, and the host's own kinds of operators.
+
+    Raises InputError for a factor that would run a kernel faster than its peak.
+    """
+    fits = {kind: _scaled(found, fit) for kind, found in efficiency.operators.items()}
+    return replace(efficiency, operators=fits | _host(fit))
+
+
+def _scaled(found: OperatorFit, fit: StackFit) -> OperatorFit:
+    """Return a fit whose form gives the kernel's time times the factor: shares shrink, times and bytes grow."""
+    own, factor = fit.parameters, fit.parameters.kernel_factor
+    if found.kind in KINDS and KINDS[found.kind].eight_bit:
+        factor *= own.narrow_factor
+    changed = dict(found.parameters)
+    for name, value in found.parameters.items():
+        if name in _SHARES:
+            changed[name] = value / factor
+        elif PARAMETERS[name].dimension == "second" or name == "token_bytes":
+            changed[name] = value * factor * (own.launch_share if name in _LAUNCHES else 1)
+    faster = [name for name in _SHARES[:3] if changed.get(name, 0.0) > 1]
+    if faster:
+        raise InputError(
+            f"stack {fit.stack}: a factor of {factor:g} would run {found.kind} faster than its peak "
+            f"({faster[0]} {changed[faster[0]]:.3f}); expected at least {max(found.parameters[n] for n in faster):.4g}"
+        )
+    return replace(found, parameters=changed)
+
+
+def _host(fit: StackFit) -> dict[str, OperatorFit]:
+    """Return the operators of the host: fits of the stack, with the error of its whole steps."""
+    own = fit.parameters
+    given = {
+        HOST_LAYERS: ("layer_latency",),
+        HOST_SEQUENCES: ("sequence_latency",),
+        LARGE_MESSAGES: ("large_message", "large_message_rate"),
+    }
+    found = {}
+    for kind, names in given.items():
+        values = {name: getattr(own, name) for name in names}
+        if values[names[-1]] > 0 or (kind == HOST_LAYERS and own.layer_floor > 0):
+            points = sum(m.points for m in fit.errors.values())
+            held = sum(m.held_out_points for m in fit.errors.values())
+            found[kind] = OperatorFit(
+                kind, kind, values, fit.source, points, held, "whole steps", fit.error, fit.error, stack=fit.stack,
+                fitted_on=fit.fitted_on,
+            )  # fmt: skip
+    return found
+
+
+assert {f.name for f in fields(Parameters)} == set(DIMENSIONS)
