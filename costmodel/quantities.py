@@ -194,6 +194,7 @@ QUANTITIES: dict[str, Quantity] = {
     "concurrency": _Q("1", "N", "clients of a closed loop"),
     "ttft": _Q("second", r"\mathrm{TTFT}", "arrival to the first token that the client sees"),
     "tpot": _Q("second", r"\mathrm{TPOT}", "mean gap between the output tokens of a request"),
+    "cycle": _Q("second", r"C", "time of a request of a closed loop without waiting for other prompts"),
     "queue_wait": _Q("second", r"\bar W", "mean wait of a prompt for other prompts"),
     "servers": _Q("1", r"c", "servers of one queue"),
     "speedup": _Q("1", r"K", "speed-up of tensor parallelism, 1 < K < tp"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..formula import formula
-from ..ops import maximum
-from .waiting import md1_wait
+from ..ops import maximum, sqrt
 
 STACK = "fitted to whole steps; parameters and errors stand in the file of the software stack"
 LOOP = "derived: each of so many clients sends its next request when the one before is done"
@@ -141,15 +140,18 @@ def closed_loop_ttft(request_latency: Any, queue_wait: Any, decode_step: Any, pr
 @formula(
     unit="second",
     symbol=r"\bar W",
-    source=f"{LOOP}; M/D/1",
+    source=f"{LOOP}; M/D/1 and Little's law together, solved for the wait",
     assumes=("a request meets the prompts of the other clients alone", "they come as at random"),
 )
-def closed_loop_wait(rate: Any, concurrency: Any, prefill_time: Any) -> Any:
-    """Mean wait of a prompt for those of the other clients.
+def closed_loop_wait(cycle: Any, concurrency: Any, prefill_time: Any) -> Any:
+    """Mean wait of a prompt for those of the other clients, where a request takes ``cycle`` without it.
 
-    4 requests a second, of which 3 in 4 are others', with prompts of 0.1 s: 0.3 * 0.1 / (2 * 0.7):
+    W = r D / (2 (1 - r)) with r = X D (N - 1) / N and X = N / (cycle + W) is 2 W^2 + 2 (cycle - (N - 1) D) W =
+    (N - 1) D^2. 3 clients, prompts of 1 s, cycles of 3 s: 2 W^2 + 2 W = 2, W = 0.618 s:
 
-    >>> f"{closed_loop_wait(rate=4, concurrency=4, prefill_time=0.1) * 1e3:.2f} ms"
-    '21.43 ms'
+    >>> f"{closed_loop_wait(cycle=3, concurrency=3, prefill_time=1):.3f}"
+    '0.618'
     """
-    return md1_wait(rate * (concurrency - 1) / concurrency, prefill_time)
+    others = (concurrency - 1) * prefill_time
+    free = cycle - others
+    return (sqrt(free**2 + 2 * others * prefill_time) - free) / 2

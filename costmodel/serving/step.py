@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..formulas import roofline
 from ..operators.catalogue import COLLECTIVES, HOST, HOST_LAYERS, UNMEASURED
+from .band import edges, spread
 from .bound import Bound, step_bound
 from .host import HostBound
 from .instance import InstanceKind, fit_of
@@ -241,6 +242,17 @@ def step_loads(
     return loads + mixing_loads(kind, chunks, batch, context)
 
 
+def seconds_by_kind(
+    kind: InstanceKind, chunks: Sequence[Chunk], last: int, batch: int, context: float
+) -> dict[str, float]:
+    """Return the time that each kind of operator takes in a step, waiting for the host included."""
+    found: dict[str, float] = {}
+    for load in step_loads(kind, chunks, last, batch, context):
+        found[load.kind] = found.get(load.kind, 0.0) + load.runs * float(load_time(kind, load))
+    excess = HostBound(kind, {}).excess(sum(found.values()), batch + last)
+    return found | {HOST_LAYERS: found.get(HOST_LAYERS, 0.0) + excess} if excess else found
+
+
 def analyse_step(
     kind: InstanceKind,
     chunks: Sequence[Chunk] = (),
@@ -256,8 +268,8 @@ def analyse_step(
     chunks: prompt chunks of the step; ``last`` of them end their prompt (default: all) and need logits.
     batch, context: running decodes and the cached tokens they read in all.
 
-    The band multiplies each operator kind's time by 1 plus or minus its held-out error, one kind at a
-    time, and combines the kinds by root-sum-square.
+    The band moves each operator kind by as much as it may be off (:func:`.band.edges`), one at a time, and combines
+    them by root-sum-square.
     """
     ending = len(chunks) if last is None else last
     operators = tuple(_operator(kind, load) for load in step_loads(kind, chunks, ending, batch, context))
@@ -268,11 +280,12 @@ def analyse_step(
     by_kind: dict[str, float] = {}
     for op in operators:
         by_kind[op.kind] = by_kind.get(op.kind, 0.0) + op.time_s
-    spread = sum((t * fit_of(kind, name).error) ** 2 for name, t in by_kind.items()) ** 0.5
+    moves = [by_kind.get(name, time) * edge for name, edge in edges(kind, by_kind).items()]
+    factor = spread(time, [time + move for move in moves])
     return Step(
         time_s=time,
-        low_s=max(time - spread, bound.time_s),
-        high_s=time + spread,
+        low_s=max(time / factor, bound.time_s),
+        high_s=time * factor,
         bound_s=bound.time_s,
         flop=bound.flop,
         bytes=moved,

@@ -1,0 +1,35 @@
+"""How far a step time may be off: one factor per operator kind, from its held-out error, and one for the whole step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from .instance import InstanceKind, fit_of
+
+#: Mean sizes of held-out errors to the edge of a band that holds for four points in five: 1.28 / 0.80 where errors
+#: are normal. What it covers of real ones stands in docs/validation/accuracy.md.
+COVER = 1.6
+#: The factor that all operators of a step share: what is left of it once a stack is fitted.
+WHOLE = "whole_step"
+
+
+def edges(kind: InstanceKind, names: Iterable[str]) -> dict[str, float]:
+    """Return how far each of these operator kinds may be off, as a fraction, and the whole step.
+
+    A stack that was fitted to whole steps on this very GPU has made up for fits that are borrowed: their own held-out
+    errors count then, and that of the stack's steps besides.
+    """
+    own = kind.stack is not None and kind.stack.gpu == kind.gpu.name
+    found = {}
+    for name in names:
+        fit = fit_of(kind, name)
+        found[name] = COVER * (fit.held_out_mape if own else fit.error)
+    if kind.stack is not None and kind.stack.error:
+        found[WHOLE] = COVER * kind.stack.error
+    return found
+
+
+def spread(nominal: float, moved: Sequence[float]) -> float:
+    """Return the factor of a band: best / factor .. best x factor, by root-sum-square of logarithms."""
+    return math.exp(math.sqrt(sum(math.log(value / nominal) ** 2 for value in moved)))

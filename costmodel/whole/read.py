@@ -1,0 +1,156 @@
+"""Tables of whole runs: steps by prompt and batch size, closed loops by lengths and concurrency."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import InputError
+from ..inputs.hardware import gpu_named
+from ..measured.points import NOT_STATED, Given, Read, gpus, stacks
+from ..measured.table import Table, missing
+from ..serving.closed_loop import Loop
+from ..serving.work import Chunk
+from .runs import Setting, Shape, Whole, loaded_as, model_named
+
+STEP, END_TO_END = "step", "end_to_end"
+#: Columns of times: the measure, and the names it goes by.
+TIMES = {
+    "prefill": ("prompt_ms", "prompt_s", "prefill_ms", "prefill_s"),
+    "decode": ("token_ms", "token_s", "decode_ms", "decode_s"),
+    "ttft": ("silicon_ttft_ms", "ttft_ms", "ttft_s"),
+    "tpot": ("silicon_tpot_ms", "tpot_ms", "tpot_s"),
+}
+STEP_COLUMNS = ("prompt_size", "batch_size")
+LOOP_COLUMNS = ("isl", "osl", "concurrency")
+_BACKENDS = ("backend", "backend_version")
+#: Columns that spread experts or attention, by their names.
+_EXPERTS, _WITHIN, _GROUPS = "moe_ep_size", "moe_tp_size", "attention_dp_size"
+
+
+def is_steps(table: Table) -> bool:
+    """Say whether a table holds steps."""
+    return all(name in table for name in STEP_COLUMNS) and bool(_times(table, ("prefill", "decode")))
+
+
+def is_loops(table: Table) -> bool:
+    """Say whether a table holds closed loops."""
+    return all(name in table for name in LOOP_COLUMNS) and bool(_times(table, ("ttft", "tpot")))
+
+
+def _times(table: Table, measures: tuple[str, ...]) -> dict[str, str]:
+    """The column of each measure that the table has."""
+    named = {m: next((name for name in TIMES[m] if name in table), None) for m in measures}
+    return {measure: name for measure, name in named.items() if name}
+
+
+def read_whole(table: Table, given: Given) -> tuple[list[Whole], Read]:
+    """Return the runs of a table, and what was left out.
+
+    Raises InputError for cells that are no number, or a table that says neither model nor GPU.
+    """
+    make, measures = (_step, ("prefill", "decode")) if is_steps(table) else (_loop, ("ttft", "tpot"))
+    columns = {measure: table.seconds(name) for measure, name in _times(table, measures).items()}
+    found, read, why = [], Read(), Counter[str]()
+    rows = _Rows(table, given)
+    for place in range(len(table)):
+        seconds = {measure: float(values[place]) for measure, values in columns.items()}
+        try:
+            found.append(make(rows, place, seconds))
+        except InputError as error:
+            why[str(error)] += 1
+    for reason, count in sorted(why.items()):
+        read.skip(table, count, reason)
+    return found, read
+
+
+class _Rows:
+    """Cells of a table by row; numbers are checked once, for the whole column."""
+
+    def __init__(self, table: Table, given: Given) -> None:
+        self.table, self.given = table, given
+        self.lines = table.lines.tolist()
+        self.gpus = gpus(table, given).tolist()
+        self.models = table.texts("model", "model_path").tolist()
+        self.stacks = _stacks(table, given)
+        self._whole: dict[str, Any] = {}
+
+    def text(self, *names: str) -> str | None:
+        """Column of the first of these names that is there."""
+        return next((name for name in names if name in self.table), None)
+
+    def cell(self, place: int, *names: str, default: str = "") -> str:
+        """The text of a cell; ``default`` where no such column is."""
+        name = self.text(*names)
+        return str(self.table.columns[name][place]).strip() if name else default
+
+    def count(self, place: int, *names: str, default: int | None = None) -> int:
+        """A whole number of at least 1. Raises InputError for another; an empty or absent cell is the default."""
+        text = self.cell(place, *names)
+        if not text:
+            if default is None:
+                if self.text(*names) is None:
+                    self.table.refuse(missing(names, self.table.columns))
+                raise InputError(f"no {names[0]} is stated")
+            return default
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.5
+        if value < 1 or value != int(value) or value > 1e9:
+            self.table.refuse(
+                f"line {self.lines[place]}, column {self.text(*names)!r}: {text!r} is not a whole number of at least 1"
+            )
+        return int(value)
+
+
+def _stacks(table: Table, given: Given) -> list[str]:
+    if given.stack or not all(name in table for name in _BACKENDS):
+        return [str(name) for name in stacks(table, given).tolist()]
+    pairs = zip(*(table.texts(name).tolist() for name in _BACKENDS))
+    return ["-".join(part for part in pair if part).lower() or NOT_STATED for pair in pairs]
+
+
+def _setting(rows: _Rows, place: int) -> Setting:
+    model = model_named(rows.models[place])
+    tp = rows.count(place, "tensor_parallel", "tp_size", "tp", default=1)
+    ep = rows.count(place, _EXPERTS, "ep", default=1)
+    within = rows.count(place, _WITHIN, default=0) if rows.cell(place, _WITHIN) else 0
+    if rows.count(place, _GROUPS, default=1) > 1:
+        raise InputError("attention is data-parallel, which step times do not model")
+    if rows.count(place, "pp_size", "pp", default=1) > 1:
+        raise InputError("layers are spread over pipeline stages, which step times do not model")
+    if not any("xperts" in type(block).__name__ for layer in model.layers for block in layer.blocks):
+        ep, within = 1, 0
+    if within and within * ep != tp:
+        raise InputError(
+            f"experts over {within} x {ep} GPUs and attention over {tp}: one engine has as many for both"
+        )
+    dtype = loaded_as(model, rows.cell(place, "precision", "dtype"))
+    kv_dtype = rows.cell(place, "kv_cache_dtype", "kv_dtype") or None
+    gpu = rows.given.gpu or gpu_named(rows.gpus[place])
+    return Setting(model, gpu, tp, ep, dtype, kv_dtype)
+
+
+def _step(rows: _Rows, place: int, seconds: dict[str, float]) -> Whole:
+    """A prompt step of ``batch_size`` prompts; decode steps of as many, over the tokens they have on average."""
+    prompt, batch = rows.count(place, "prompt_size"), rows.count(place, "batch_size")
+    grown = rows.count(place, "token_size", "output_size", default=1)
+    if "prefill" in seconds:
+        shape = Shape(chunks=(Chunk(prompt),) * batch)
+    else:
+        shape = Shape(batch=batch, context=batch * (prompt + grown / 2))
+    return Whole(STEP, rows.stacks[place], _setting(rows, place), shape, seconds, rows.lines[place])
+
+
+def _loop(rows: _Rows, place: int, seconds: dict[str, float]) -> Whole:
+    if rows.cell(place, "mode", default="agg") not in ("agg", "aggregated", "colocated", ""):
+        raise InputError("prefill and decode run apart, and the workers of both are not stated for every row")
+    lengths = [rows.count(place, name) for name in LOOP_COLUMNS]
+    return Whole(
+        END_TO_END, rows.stacks[place], _setting(rows, place), Loop(*lengths), seconds, rows.lines[place]
+    )
+
+
+KINDS: dict[str, Callable[[Table], bool]] = {STEP: is_steps, END_TO_END: is_loops}

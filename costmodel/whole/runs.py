@@ -1,0 +1,93 @@
+"""Measured runs of a whole engine: a step, or requests of a closed loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..errors import InputError
+from ..families import packaged_models, read_model
+from ..inputs.hardware import Gpu
+from ..inputs.model import Model
+from ..measured.points import dtype_of
+from ..serving.closed_loop import Loop
+from ..serving.work import Chunk
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a measured step held: chunks of prompts that it ends, and decodes over ``context`` tokens in all."""
+
+    chunks: tuple[Chunk, ...] = ()
+    batch: int = 0
+    context: float = 0.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What ran: model, dtype of the weights as read from the checkpoint (None: its own), cache, GPU and layout."""
+
+    model: Model
+    gpu: Gpu
+    tp: int
+    ep: int = 1
+    dtype: str | None = None
+    kv_dtype: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The configuration in words: what splits runs into fitted and held out."""
+        experts = f" EP{self.ep}" if self.ep > 1 else ""
+        return f"{self.model.name.rpartition('/')[2]} {self.dtype or self.model.weight_dtype} TP{self.tp}{experts}"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A measured run. ``seconds``: by measure (prefill, decode, ttft, tpot); ``what``: its step, or its loop.
+
+    ``stack``: engine and version as the table names them. ``bounds``: what physics allows, by measure.
+    """
+
+    kind: str
+    stack: str
+    setting: Setting
+    what: Shape | Loop
+    seconds: Mapping[str, float] = field(hash=False)
+    line: int
+
+
+#: Names of models that tables shorten, folded: to their packaged name.
+_ENDINGS = ("", "hf", "base", "instruct")
+
+
+def model_named(text: str) -> Model:
+    """Return the model that a table means: a packaged name, or one that differs in hyphens and ending only.
+
+    Raises InputError where none is called so.
+    """
+    try:
+        return read_model(text)
+    except InputError:
+        for ending in _ENDINGS:
+            for name in packaged_models():
+                if _folded(name.rpartition("/")[2]) == _folded(text.rpartition("/")[2]) + ending:
+                    return read_model(name)
+        raise
+
+
+def _folded(text: str) -> str:
+    return "".join(c for c in text.lower() if c.isalnum())
+
+
+def loaded_as(model: Model, word: str) -> str | None:
+    """Return the dtype to ask for where a table says ``word``: None where the checkpoint has it so.
+
+    Raises InputError for a word that is no dtype of weights.
+    """
+    text = word.strip().lower()
+    if text in ("", model.weight_dtype) or (text == "fp4" and model.weight_dtype == "nvfp4"):
+        return None
+    found = dtype_of(text)
+    if found is None:
+        raise InputError(f"weights in {word}: {model.name} is not packaged so")
+    return None if found == model.weight_dtype else found

@@ -1,0 +1,57 @@
+"""Which packaged stack predicts a run, and which runs a stack was fitted to."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ..errors import InputError
+from ..inputs.hardware import Gpu
+from ..inputs.stack import ANY, Stack, StackFit, packaged_stack, stack_names
+from ..measured.points import NOT_STATED
+from .runs import Whole
+
+
+def software(text: str) -> tuple[str, str]:
+    """Split the name of a software into engine and version, "" where it has none."""
+    if text == NOT_STATED:
+        return NOT_STATED, ""
+    engine, _, version = text.partition("-")
+    return engine, version
+
+
+@lru_cache(maxsize=1)
+def known_stacks() -> tuple[Stack, ...]:
+    """Return the packaged stacks, those with most fits first."""
+    return tuple(sorted(map(packaged_stack, stack_names()), key=lambda stack: (-len(stack.fits), stack.name)))
+
+
+def stack_for(text: str, gpu: Gpu) -> Stack | None:
+    """Return the stack that predicts a software on a GPU, None where its engine has none.
+
+    Its own version comes first, then others of the engine that were fitted on the GPU, then one for any GPU.
+    """
+    engine, version = software(text)
+    named = [stack for stack in known_stacks() if stack.engine == engine]
+    same = [stack for stack in named if stack.version == (version or NOT_STATED)]
+    for where in (gpu.name, ANY):
+        found = next((stack for stack in same if where in stack.fits), None)
+        if found:
+            return found
+    return next((stack for where in (gpu.name, ANY) for stack in named if where in stack.fits), None)
+
+
+def own_fit(run: Whole, stack: Stack | None) -> StackFit | None:
+    """Return the fit of a stack for a run. Raises InputError where it has none."""
+    if stack is None:
+        raise InputError(f"no stack of {software(run.stack)[0]} is known")
+    return stack.on(run.setting.gpu)
+
+
+def saw(run: Whole, stack: Stack | None) -> bool:
+    """Say whether a stack was fitted to the configuration of a run, on its GPU and at its version."""
+    if stack is None:
+        return False
+    engine, version = software(run.stack)
+    fit = stack.fits.get(run.setting.gpu.name)
+    own = (stack.engine, stack.version) == (engine, version or NOT_STATED)
+    return own and fit is not None and run.setting.key in fit.fitted_on
