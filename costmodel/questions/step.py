@@ -56,6 +56,7 @@ class StepAnswer:
     hardware: str
     phase: str
     tp: int
+    ep: int
     dtype: str
     kv_dtype: str
     tokens: int
@@ -99,6 +100,7 @@ def ask_step(
     context: int | None = None,
     chunk: Sequence[int] = (),
     tp: int = 1,
+    ep: int = 1,
     dtype: str | None = None,
     kv_dtype: str | None = None,
     efficiency: Efficiency | str | Path | None = None,
@@ -111,7 +113,7 @@ def ask_step(
 
     Raises InputError for values that are missing, wrong or mean nothing in that phase.
     """
-    kind = as_instance(model, hardware, tp=tp, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency)
+    kind = as_instance(model, hardware, tp=tp, ep=ep, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency)
     shape = _shape(phase, isl, cached, batch, context, chunk)
     total = shape.batch * shape.context
     step = analyse_step(kind, shape.chunks, last=shape.last, batch=shape.batch, context=total)
@@ -127,6 +129,7 @@ def ask_step(
         hardware=kind.gpu.name,
         phase=phase,
         tp=kind.tp,
+        ep=kind.parallelism.ep,
         dtype=kind.weight_dtype,
         kv_dtype=kind.kv_dtype,
         tokens=prompt.tokens,
