@@ -29,7 +29,7 @@ from costmodel.inputs.model import (
 )
 from costmodel.inputs.tensor import Tensor, vector
 from costmodel.inputs.weights import layer_tensors
-from costmodel.memory.parallelism import Parallelism, allowed_tp
+from costmodel.memory.parallelism import Parallelism, divides
 from costmodel.operators.catalogue import STREAMS
 from costmodel.serving.bound import step_bound
 from costmodel.serving.instance import InstanceKind, make_instance
@@ -152,6 +152,30 @@ def test_tensor_parallel_bound_is_shared_evenly() -> None:
     four = step_bound(instance("meta-llama/Llama-3.1-8B", "h100-sxm", None, 4), (Chunk(100, 50),), 1, 3, 300)
     assert (four.flop, four.bytes_moved) == (one.flop / 4, one.bytes_moved / 4)
     assert four.time_s == pytest.approx(one.time_s / 4, rel=1e-12)
+
+
+@pytest.mark.parametrize(("tp", "ep"), [(2, 2), (4, 2), (8, 2), (8, 4), (8, 8)])
+@pytest.mark.parametrize(
+    "model", ["DeepSeek-V3", "Qwen3-235B-A22B", "gpt-oss-120b", "Mixtral-8x7B-v0.1", "Qwen1.5-MoE-A2.7B"]
+)
+def test_shared_out_experts_keep_the_bound_of_their_gpus(model: str, tp: int, ep: int) -> None:
+    kind = make_instance(read_model(model), gpu("h200-sxm"), Parallelism(tp, ep=ep))
+    split = make_instance(read_model(model), gpu("h200-sxm"), Parallelism(tp))
+    for chunks, batch, length in [
+        ((Chunk(1),), 0, 0),
+        ((Chunk(8192),), 0, 0),
+        ((), 1, 500),
+        ((), 200, 4096),
+        ((Chunk(512, 3000), Chunk(40)), 20, 1500),
+    ]:
+        fewest = step_bound(kind, chunks, len(chunks), batch, batch * length)
+        assert fewest == step_bound(split, chunks, len(chunks), batch, batch * length)
+        found = analyse_step(kind, chunks, batch=batch, context=batch * length)
+        assert found.time_s >= found.bound_s == fewest.time_s
+        assert all(operator.time_s >= operator.bound_s for operator in found.operators)
+        assert sum(operator.flop for operator in found.operators) >= found.flop * (1 - 1e-12)
+        assert found.bytes >= fewest.bytes_moved * (1 - 1e-12)
+        assert 0 < found.mfu <= 1 and 0 < found.mbu <= 1
 
 
 # Random models, instances and steps.
@@ -348,12 +372,14 @@ def instances(draw: st.DrawFn) -> InstanceKind:
     stored = draw(st.sampled_from([*wide, "int4", "mxfp4", "nvfp4", *narrow]))
     model = draw(models(stored))
     dtypes = [None] if stored in FORMATS else [*wide, *narrow]
-    degrees = {1, 2, 4, 8} if "nvlink_bandwidth" in board.values else {1}
-    tp = draw(st.sampled_from(sorted(degrees & set(allowed_tp(model)))))
+    degrees = (1, 2, 4, 8) if "nvlink_bandwidth" in board.values else (1,)
+    routed = any(isinstance(block, Experts) for layer in model.layers for block in layer.blocks)
+    layouts = [
+        Parallelism(tp, ep=ep) for tp in degrees for ep in degrees if tp % ep == 0 and (routed or ep == 1)
+    ]
+    layout = draw(st.sampled_from([each for each in layouts if divides(model, each)]))
     kv_dtype = draw(st.sampled_from(["bf16", "fp8", "int8", "fp32"]))
-    return make_instance(
-        model, board, Parallelism(tp), dtype=draw(st.sampled_from(dtypes)), kv_dtype=kv_dtype
-    )
+    return make_instance(model, board, layout, dtype=draw(st.sampled_from(dtypes)), kv_dtype=kv_dtype)
 
 
 def small(mixer: Mixer, kv_dtype: str, board: str = "a100-sxm-80gb") -> InstanceKind:

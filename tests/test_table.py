@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from costmodel.families import read_model
+from costmodel.inputs.hardware import load_gpu
+from costmodel.memory.parallelism import Parallelism
 from costmodel.ops import ceil, maximum, minimum, sqrt
 from costmodel.serving.bound import step_bound
-from costmodel.serving.instance import InstanceKind
+from costmodel.serving.instance import InstanceKind, make_instance
 from costmodel.serving.scenario import Scenario
 from costmodel.serving.step import StepTimes
 from costmodel.serving.table import StepTable
@@ -25,11 +28,19 @@ MODELS = [
     ("Llama-2-7b-hf", "a100-sxm-80gb", 1),
     ("Qwen/Qwen3-Next-80B-A3B-Instruct", "h100-sxm", 4),
 ]
+#: Whole experts on each GPU, halves of experts, and one GPU with fewer than the others.
+SHARED_OUT = [
+    ("mistralai/Mixtral-8x7B-v0.1", "h100-sxm", Parallelism(8, ep=8)),
+    ("deepseek-ai/DeepSeek-V3", "h200-sxm", Parallelism(8, ep=4)),
+    ("Qwen/Qwen1.5-MoE-A2.7B", "h100-sxm", Parallelism(8, ep=8)),
+]
 
 
-@pytest.fixture(scope="module", params=MODELS, ids=lambda case: case[0])
+@pytest.fixture(scope="module", params=[*MODELS, *SHARED_OUT], ids=lambda case: case[0])
 def kind(request: pytest.FixtureRequest) -> InstanceKind:
     model, gpu, tp = request.param
+    if isinstance(tp, Parallelism):
+        return make_instance(read_model(model), load_gpu(gpu), tp)
     return Scenario(model, gpu, tp=tp).deployment().prefill
 
 

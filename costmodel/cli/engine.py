@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import InputError
-from .options import MOST_REQUESTS, Known, Quantity, Whole, option
+from .options import MOST_REQUESTS, Known, Quantity, Whole, ep_option, option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,7 +83,7 @@ def layout_options() -> tuple[Callable[[F], F], ...]:
     return (
         option("--pp", type=most, help="Pipeline stages."),
         option("--pp-layers", help="Layers of each stage, such as 16,32; default: as vLLM splits them."),
-        option("--ep", type=most, help="GPUs of a stage that share out whole experts."),
+        ep_option(None, "GPUs of a stage that share out whole experts."),
         option("--dp-attention", type=most, help="Groups into which --tp splits for attention."),
     )
 

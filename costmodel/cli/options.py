@@ -225,6 +225,13 @@ def tp_option(
     return option(name, type=Whole(MOST_GPUS), default=default, help=text)
 
 
+def ep_option(
+    default: int | None = 1, text: str = "GPUs of --tp that share out whole experts."
+) -> Callable[[F], F]:
+    """A degree of expert parallelism."""
+    return option("--ep", type=Whole(MOST_GPUS), default=default, help=text)
+
+
 def _spelled(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Read the names that engines and torch have for a dtype."""
     from ..dtypes import SPELLINGS

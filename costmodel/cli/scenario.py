@@ -37,7 +37,10 @@ DEFAULT_LINK = "ib-hdr"
 #: Options of later capabilities: value that changes nothing (None: there is none), and why others are refused.
 LATER: dict[str, tuple[str | None, str]] = {
     "--pp": ("1", "step times of pipeline stages are not modelled yet (costmodel kv sizes them): pass --tp"),
-    "--ep": ("1", "step times of expert parallelism are not modelled yet: experts are split by --tp"),
+    "--ep": (
+        "1",
+        "expert parallelism is not compared yet (costmodel step times it): experts are split by --tp",
+    ),
     "--dp-attention": (
         "1",
         "step times of data-parallel attention are not modelled yet: attention is split by --tp",

@@ -12,6 +12,7 @@ from .options import (
     answers,
     dtype_option,
     efficiency_option,
+    ep_option,
     hardware_option,
     kv_dtype_option,
     model_argument,
@@ -36,6 +37,7 @@ from .options import (
     "--chunk", "Prefill tokens of a step; for a prefill, repeat it to price several.", multiple=True
 )
 @tp_option()
+@ep_option()
 @dtype_option()
 @kv_dtype_option()
 @efficiency_option()
@@ -49,6 +51,7 @@ def command(**options: Any) -> object:
       costmodel step Llama-3.1-8B --hardware h100-sxm --phase prefill --isl 8192 --chunk 512 --chunk 2048
       costmodel step Llama-3.1-8B --hardware h100-sxm --phase decode --batch 32 --context 2048
       costmodel step Llama-3.1-8B --hardware h100-sxm --phase mixed --batch 32 --context 2048 --chunk 512
+      costmodel step DeepSeek-V3 --hardware h200-sxm --phase decode --batch 64 --context 4096 --tp 8 --ep 8
     """
     from ..questions.step import ask_step
 

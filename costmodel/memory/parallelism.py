@@ -56,11 +56,6 @@ class Parallelism:
         """GPUs among which the heads of a layer are spread."""
         return self.tp // self.dp_attention
 
-    @property
-    def only_tensor(self) -> bool:
-        """Whether there is nothing but tensor parallelism."""
-        return self.pp == self.ep == self.dp_attention == 1
-
     def label(self) -> str:
         """Short name: TP8 PP2 EP8 DP8, degrees of 1 left out."""
         named = (("TP", self.tp), ("PP", self.pp), ("EP", self.ep), ("DP", self.dp_attention))

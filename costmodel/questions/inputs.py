@@ -44,6 +44,7 @@ def as_instance(
     hardware: Gpu | str | Path,
     *,
     tp: int = 1,
+    ep: int = 1,
     dtype: str | None = None,
     kv_dtype: str | None = None,
     efficiency: Efficiency | str | Path | None = None,
@@ -52,10 +53,10 @@ def as_instance(
     """Return the instance kind of these names or objects; ``efficiency``: those to use first;
     ``stack``: what an engine adds to them.
 
-    Raises InputError for anything unknown or a TP that does not divide the model.
+    Raises InputError for anything unknown or a layout that does not divide the model.
     """
     gpu = as_gpu(hardware)
-    layout = Parallelism(tp=tp)
+    layout = Parallelism(tp=tp, ep=ep)
     return make_instance(
         as_model(model), gpu, layout, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency, stack=stack
     )

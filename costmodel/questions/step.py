@@ -57,6 +57,7 @@ class StepAnswer:
     hardware: str
     phase: str
     tp: int
+    ep: int
     dtype: str
     kv_dtype: str
     tokens: int
@@ -100,6 +101,7 @@ def ask_step(
     context: int | None = None,
     chunk: Sequence[int] = (),
     tp: int = 1,
+    ep: int = 1,
     dtype: str | None = None,
     kv_dtype: str | None = None,
     efficiency: Efficiency | str | Path | None = None,
@@ -114,7 +116,7 @@ def ask_step(
     Raises InputError for values that are missing, wrong or mean nothing in that phase.
     """
     kind = as_instance(
-        model, hardware, tp=tp, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency, stack=stack
+        model, hardware, tp=tp, ep=ep, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency, stack=stack
     )
     shape = _shape(phase, isl, cached, batch, context, chunk)
     total = shape.batch * shape.context
@@ -131,6 +133,7 @@ def ask_step(
         hardware=kind.gpu.name,
         phase=phase,
         tp=kind.tp,
+        ep=kind.parallelism.ep,
         dtype=kind.weight_dtype,
         kv_dtype=kind.kv_dtype,
         tokens=prompt.tokens,

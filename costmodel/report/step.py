@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..memory.parallelism import Parallelism
 from ..questions.step import StepAnswer
 from .page import Block, Heading, Page, facts, shown, table
 
@@ -37,7 +38,8 @@ FITS = {
 
 def page(answer: StepAnswer, detail: bool) -> Page:
     """Return the page of an answer; ``detail`` adds work and efficiency of each operator."""
-    label = f"{answer.hardware} TP{answer.tp}, {answer.dtype} weights, {answer.kv_dtype} KV"
+    layout = Parallelism(tp=answer.tp, ep=answer.ep).label()
+    label = f"{answer.hardware} {layout}, {answer.dtype} weights, {answer.kv_dtype} KV"
     time = " .. ".join(shown("time_s", value) for value in (answer.low_s, answer.high_s))
     blocks: list[Block] = [
         f"{shown('time_s', answer.time_s)}  (band {time})",

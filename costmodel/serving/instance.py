@@ -110,6 +110,13 @@ class InstanceKind:
         blocks = (block for layer in self.model.layers for block in layer.blocks)
         if any(isinstance(block, Experts) for block in blocks):
             said.append("every expert is chosen as often as any other")
+            if self.parallelism.ep > 1:
+                said += [
+                    "GPUs that share out experts are equally loaded, the busiest with one routed token at least: "
+                    "what chance and popular experts add on some is not counted",
+                    "every GPU has all tokens of the step and moves the rows of all their experts; an all-reduce "
+                    "follows, as without --ep",
+                ]
         if self.tp > 1 and self.gpu.tp_link == "pcie_bandwidth":
             said.append(
                 "no NVLink: collectives cross PCIe, at the share of it that they reach of NVLink elsewhere"
@@ -119,8 +126,8 @@ class InstanceKind:
         return tuple(said)
 
     def label(self) -> str:
-        """Short name for reports: GPU and degree of tensor parallelism."""
-        return self.gpu.name if self.tp == 1 else f"{self.gpu.name} TP{self.tp}"
+        """Short name for reports: GPU and degrees of parallelism."""
+        return self.gpu.name if self.tp == 1 else f"{self.gpu.name} {self.parallelism.label()}"
 
 
 def default_cache_dtype(model: Model, weight_dtype: str) -> str:
@@ -147,18 +154,19 @@ def make_instance(
     ``dtype`` None: that in which engines load the checkpoint. ``efficiency``: fits to use before the packaged ones.
     ``stack``: what an engine adds to its operators; None: nothing, they run one after the other without gaps.
 
-    Raises InputError for a TP that does not divide the model, or a dtype the GPU has no peak for.
+    Raises InputError for a layout that does not divide the model or has no step times, or a dtype the GPU has no
+    peak for.
     """
     layout = parallelism or Parallelism()
     weight_dtype = loaded_dtype(model) if dtype is None else dtype
     storage_of(model, weight_dtype)
     stored_dtype = default_cache_dtype(model, weight_dtype) if kv_dtype is None else kv_dtype
     check_cache(model, stored_dtype)
-    check_tp(model, layout.tp)
-    if not layout.only_tensor:
+    if layout.pp > 1 or layout.dp_attention > 1:
         raise InputError(
-            f"{layout.label()}: step times are modelled for tensor parallelism only; pass --tp alone"
+            f"{layout.label()}: step times are modelled for tensor and expert parallelism; pass --tp and --ep alone"
         )
+    check_tp(model, layout.tp, layout)
     fits = efficiency_for(gpu, efficiency)
     engine = None
     if stack is not None:

@@ -218,7 +218,10 @@ def _dense(build: Builder, ffn: Dense, count: int, tokens: float, name: str) -> 
 
 def _experts(build: Builder, ffn: Experts, count: int, tokens: float) -> None:
     kind, hidden = build.kind, build.kind.model.hidden
-    width = ffn.width / kind.tp
+    layout = kind.parallelism
+    width = ffn.width / (layout.tp // layout.ep)
+    # Where the GPUs cannot have equally many experts, the time is that of the fullest ones.
+    local = -(-ffn.experts // layout.ep)
     build.wide_gemm("router", count, tokens, ffn.experts, hidden)
     if ffn.shared_gate:
         build.wide_gemm("shared gate", count, tokens, 1, hidden)
@@ -229,8 +232,9 @@ def _experts(build: Builder, ffn: Experts, count: int, tokens: float) -> None:
         build.gemm("experts_out", count, tokens, hidden, inner, f"{ffn.module}.fc2_latent_proj")
     each, narrow = build.stored(f"{ffn.module}.experts.up_proj")
     done = operators.experts(
-        tokens, ffn.top_k, ffn.experts, inner, width, ffn.matrices, each, kind.activation_bytes_each
-    )
+        tokens, ffn.top_k, local, inner, width, ffn.matrices, each, kind.activation_bytes_each,
+        ranks=ffn.experts / local,
+    )  # fmt: skip
     build.loads.append(Load("experts", "moe_fp8" if narrow else "moe", count, done))
     if ffn.shared_width:
         shared = Dense(ffn.shared_width, ffn.matrices, module=f"{ffn.module}.shared_experts")

@@ -119,13 +119,13 @@ def _loop(kind: InstanceKind, loop: Loop) -> dict[str, Predicted]:
         step_bound(kind, (), 0, clients, clients * loop.context).time_s,
         step_bound(kind, (Chunk(loop.isl),), 1, 0, 0.0).time_s,
     )
-    names = dict.fromkeys((*decode, *prefill))
+    names = dict.fromkeys((*decode, *prefill), 0.0)
     found = {}
     for measure, least in (("ttft", bounds[1]), ("tpot", bounds[0])):
         off = _edges(kind, names, measure)
         # One pass: every element is the whole answer under another perturbed kind.
-        steps = (_moved({name: parts.get(name, 0.0) for name in names}, off) for parts in (decode, prefill))
-        seen = closed_loop(loop, *steps, _request_latency(kind))
+        steps = [_moved(names | parts, off) for parts in (decode, prefill)]
+        seen = closed_loop(loop, steps[0], steps[1], _request_latency(kind))
         found[measure] = _banded(getattr(seen, measure), least)
     return found
 
