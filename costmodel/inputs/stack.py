@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
@@ -17,6 +18,8 @@ from .hardware import Gpu
 FOLDER = "stacks"
 #: The fit for a GPU that a stack was not fitted on: to all of its measurements together.
 ANY = "any"
+#: Errors of TTFT where none was measured, and of a stack where carrying it was not: means over the packaged stacks.
+FIRST_TOKEN, ELSEWHERE = 0.4, 0.25
 #: What was measured of a stack: whole steps, or means over requests of a closed loop.
 MEASURES = ("prefill", "decode", "ttft", "tpot")
 #: Parameters of operators that a stack overlaps (``launch_share``), and all that scale with a kernel's time.
@@ -56,17 +59,24 @@ DIMENSIONS: dict[str, Dimension] = {
 
 @dataclass(frozen=True)
 class Measured:
-    """Mean sizes of relative errors of a fit over the points it saw and over those it did not (None: none)."""
+    """Mean sizes of log errors, |ln(predicted / measured)|: over the points a fit saw, over those it did not, on other
+    GPUs, and on other versions of the engine; None where none was measured.
+    """
 
-    fitted_mape: float
-    points: int
-    held_out_mape: float | None = None
+    fitted_log: float | None = None
+    points: int = 0
+    held_out_log: float | None = None
     held_out_points: int = 0
+    carried_log: float | None = None
+    versions_log: float | None = None
 
 
 @dataclass(frozen=True)
 class StackFit:
-    """A stack on one GPU (or ``any``): its parameters, errors by measure, and the configurations that it saw."""
+    """A stack on one GPU (or ``any``): its parameters, errors by measure, and the configurations that it saw.
+
+    ``elsewhere``: it stands for another version of its engine.
+    """
 
     stack: str
     gpu: str
@@ -74,14 +84,25 @@ class StackFit:
     errors: Mapping[str, Measured] = field(hash=False)
     fitted_on: tuple[str, ...]
     source: str
-    carried_mape: float | None = None
+    elsewhere: bool = False
 
-    @property
-    def error(self) -> float:
-        """The error of a whole step to expect: held out, or for ``any`` that of carrying it to another GPU."""
-        known = [m.held_out_mape for m in self.errors.values() if m.held_out_mape is not None]
-        found = max(known, default=0.0)
-        return max(found, self.carried_mape or 0.0) if self.gpu == ANY else found
+    def error(self, measure: str | None = None) -> float:
+        """The error of a measure to expect (None: the worst of a step): held out, or that of carrying it so far.
+
+        A fraction: the factor of the mean log error, less 1.
+        """
+        names = [measure] if measure else [name for name in self.errors if name != "ttft"]
+        logs = [self._error(self.errors.get(name, Measured()), name) for name in names]
+        return math.expm1(max(logs, default=ELSEWHERE))
+
+    def _error(self, found: Measured, name: str) -> float:
+        known = [found.held_out_log]
+        if self.gpu == ANY:
+            known.append(found.carried_log)
+        if self.elsewhere:
+            known = [found.held_out_log, found.carried_log, found.versions_log]
+        given = [value for value in known if value is not None]
+        return max(given) if given else FIRST_TOKEN if name == "ttft" else ELSEWHERE
 
 
 @dataclass(frozen=True)
@@ -135,7 +156,7 @@ def packaged_stack(name: str) -> Stack:
 
 
 def _fit(stack: str, gpu: str, reader: Reader, source: str) -> StackFit:
-    reader.keys(("fitted_on", "errors"), (*DIMENSIONS, "carried_mape"))
+    reader.keys(("fitted_on", "errors"), tuple(DIMENSIONS))
     given = {name: _parameter(reader, name) for name in DIMENSIONS if name in reader.table}
     if ("large_message" in given) != ("large_message_rate" in given):
         reader.note(f"{reader.name('large_message')} and large_message_rate go together")
@@ -148,17 +169,22 @@ def _fit(stack: str, gpu: str, reader: Reader, source: str) -> StackFit:
         errors={name: _measured(errors.sub(name)) for name in MEASURES if name in errors.table},
         fitted_on=tuple(key.strip() for key in reader.text("fitted_on").split(",") if key.strip()),
         source=source,
-        carried_mape=reader.fraction("carried_mape"),
     )
 
 
 def _measured(reader: Reader) -> Measured:
-    reader.keys(("fitted_mape", "points"), ("held_out_mape", "held_out_points"))
+    counts, shares = ("points", "held_out_points"), (
+        "fitted_log", "held_out_log", "carried_log", "versions_log",
+    )  # fmt: skip
+    reader.keys((), (*counts, *shares))
+    logs = {name: reader.fraction(name) for name in shares}
     return Measured(
-        reader.fraction("fitted_mape") or 0.0,
+        logs["fitted_log"],
         reader.whole("points"),
-        reader.fraction("held_out_mape"),
+        logs["held_out_log"],
         reader.whole("held_out_points"),
+        logs["carried_log"],
+        logs["versions_log"],
     )
 
 
@@ -206,14 +232,14 @@ def _host(fit: StackFit) -> dict[str, OperatorFit]:
         HOST_SEQUENCES: ("sequence_latency",),
         LARGE_MESSAGES: ("large_message", "large_message_rate"),
     }
-    found = {}
+    found, error = {}, fit.error()
     for kind, names in given.items():
         values = {name: getattr(own, name) for name in names}
         if values[names[-1]] > 0 or (kind == HOST_LAYERS and own.layer_floor > 0):
             points = sum(m.points for m in fit.errors.values())
             held = sum(m.held_out_points for m in fit.errors.values())
             found[kind] = OperatorFit(
-                kind, kind, values, fit.source, points, held, "whole steps", fit.error, fit.error, stack=fit.stack,
+                kind, kind, values, fit.source, points, held, "whole steps", error, error, stack=fit.stack,
                 fitted_on=fit.fitted_on,
             )  # fmt: skip
     return found

@@ -16,6 +16,7 @@ class ErrorRow:
     their mean with its sign. ``below_bound`` predictions, ``measured_below_bound`` measured times, are faster than
     physics allows.
 
+    ``covered``: share of them whose band holds the measured time.
     ``measured_rows``: rows of the file behind them. ``fit``: whose parameters predicted.
     """
 
@@ -33,6 +34,7 @@ class ErrorRow:
     measured_rows: int
     below_bound: int | None = None
     measured_below_bound: int | None = None
+    covered: float | None = None
     fit: str = ""
 
 

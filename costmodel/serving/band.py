@@ -14,19 +14,19 @@ COVER = 1.6
 WHOLE = "whole_step"
 
 
-def edges(kind: InstanceKind, names: Iterable[str]) -> dict[str, float]:
-    """Return how far each of these operator kinds may be off, as a fraction, and the whole step.
+def edges(kind: InstanceKind, names: Iterable[str], measure: str | None = None) -> dict[str, float]:
+    """Return how far each of these operator kinds may be off, as a fraction, and the whole step, or the ``measure``.
 
     A stack that was fitted to whole steps on this very GPU has made up for fits that are borrowed: their own held-out
     errors count then, and that of the stack's steps besides.
     """
-    own = kind.stack is not None and kind.stack.gpu == kind.gpu.name
+    own = kind.stack is not None and kind.stack.gpu == kind.gpu.name and not kind.stack.elsewhere
     found = {}
     for name in names:
         fit = fit_of(kind, name)
         found[name] = COVER * (fit.held_out_mape if own else fit.error)
-    if kind.stack is not None and kind.stack.error:
-        found[WHOLE] = COVER * kind.stack.error
+    if kind.stack is not None and kind.stack.error(measure):
+        found[WHOLE] = (1 + kind.stack.error(measure)) ** COVER - 1
     return found
 
 

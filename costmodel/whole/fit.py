@@ -41,6 +41,8 @@ STEPS = {
 PRIORS = {"launch_share": 1.0, "layer_latency": 0.0}
 #: Messages up to this size keep the fast path of an all-reduce in the steps that were measured.
 LARGE_MESSAGE = 32.0 * 2**20
+#: Parameters below this part of where a fit starts are nothing.
+_NOTHING = 1e-3
 _STARTS = (1.0, 0.7, 1.4)
 
 
@@ -69,7 +71,7 @@ class _Part:
 
 
 def _part(instances: Instances, run: Whole, chunks: tuple[Chunk, ...], batch: int, context: float) -> _Part:
-    kinds = [instances.of(run.setting, bare, _software(run)) for bare in (None, _NO_LAUNCHES)]
+    kinds = [instances.of(run.setting, bare, run.software) for bare in (None, _NO_LAUNCHES)]
     whole_, bare = (_by_width(kind, chunks, batch, context) for kind in kinds)
     kind = kinds[0]
     tokens = batch + sum(chunk.tokens for chunk in chunks)
@@ -100,10 +102,6 @@ def _bare_stack() -> Stack:
 
 
 _NO_LAUNCHES = _bare_stack()
-
-
-def _software(run: Whole) -> str | None:
-    return None if run.stack == "not stated" else run.stack
 
 
 Errors = Callable[[Parameters], list[float]]
@@ -174,4 +172,5 @@ def fit_stack(runs: Sequence[Whole], instances: Instances | None = None, first: 
         )
         if best is None or tried.cost < best.cost:
             best = tried
-    return replace(base, **dict(zip(names, (best.x * units).tolist())))
+    values = np.where((low == 0) & (best.x < _NOTHING), 0.0, best.x * units)
+    return replace(base, **dict(zip(names, values.tolist())))

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..inputs.efficiency import efficiency_names
 from ..inputs.stack import StackFit
 from ..memory.parallelism import Parallelism
-from ..serving.band import COVER, WHOLE, edges, spread
+from ..serving.band import WHOLE, edges, spread
 from ..serving.bound import step_bound
 from ..serving.closed_loop import Loop, closed_loop
 from ..serving.instance import InstanceKind, make_instance
@@ -91,18 +91,9 @@ def _step(kind: InstanceKind, shape: Shape, measure: str) -> Predicted:
     if measure == "prefill" and _request_latency(kind):
         parts[REQUEST] = _request_latency(kind)
     bound = step_bound(kind, shape.chunks, ending, shape.batch, shape.context).time_s
-    times = _moved(parts, _edges(kind, parts, measure))
+    names = [name for name in parts if name != REQUEST]
+    times = _moved(parts, edges(kind, names, measure))
     return _banded(times, bound)
-
-
-def _edges(kind: InstanceKind, parts: Mapping[str, float], measure: str) -> dict[str, float]:
-    """How far each part may be off; the whole by the error of the stack in this very measure."""
-    found = edges(kind, (name for name in parts if name != REQUEST))
-    own = kind.stack.errors.get(measure) if kind.stack else None
-    if own is not None and own.held_out_mape is not None and WHOLE in found:
-        carried = kind.stack.carried_mape if kind.stack and kind.stack.gpu != kind.gpu.name else None
-        found[WHOLE] = COVER * max(own.held_out_mape, carried or 0.0)
-    return found
 
 
 def _moved(parts: Mapping[str, float], off: Mapping[str, float]) -> Any:
@@ -122,10 +113,13 @@ def _loop(kind: InstanceKind, loop: Loop) -> dict[str, Predicted]:
     names = dict.fromkeys((*decode, *prefill), 0.0)
     found = {}
     for measure, least in (("ttft", bounds[1]), ("tpot", bounds[0])):
-        off = _edges(kind, names, measure)
+        off = edges(kind, names, measure)
         # One pass: every element is the whole answer under another perturbed kind.
         steps = [_moved(names | parts, off) for parts in (decode, prefill)]
-        seen = closed_loop(loop, steps[0], steps[1], _request_latency(kind))
+        constant = _moved(
+            {WHOLE: _request_latency(kind)}, {name: off[name] * (name == WHOLE) for name in off}
+        )
+        seen = closed_loop(loop, steps[0], steps[1], constant)
         found[measure] = _banded(getattr(seen, measure), least)
     return found
 

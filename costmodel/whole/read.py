@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from ..errors import InputError
 from ..inputs.hardware import gpu_named
+from ..inputs.model import Experts, Model
 from ..measured.points import NOT_STATED, Given, Read, gpus, stacks
 from ..measured.table import Table, missing
 from ..serving.closed_loop import Loop
@@ -24,6 +26,8 @@ TIMES = {
 }
 STEP_COLUMNS = ("prompt_size", "batch_size")
 LOOP_COLUMNS = ("isl", "osl", "concurrency")
+#: GPUs of a node, over which collectives were measured.
+MOST_GPUS = 8
 _BACKENDS = ("backend", "backend_version")
 #: Columns that spread experts or attention, by their names.
 _EXPERTS, _WITHIN, _GROUPS = "moe_ep_size", "moe_tp_size", "attention_dp_size"
@@ -76,6 +80,10 @@ class _Rows:
         self.stacks = _stacks(table, given)
         self._whole: dict[str, Any] = {}
 
+    def model(self, place: int) -> Model:
+        """The model of a row. Raises InputError where it is not known."""
+        return _model(self.models[place])
+
     def text(self, *names: str) -> str | None:
         """Column of the first of these names that is there."""
         return next((name for name in names if name in self.table), None)
@@ -105,6 +113,10 @@ class _Rows:
         return int(value)
 
 
+_model = lru_cache(maxsize=256)(model_named)
+_gpu = lru_cache(maxsize=256)(gpu_named)
+
+
 def _stacks(table: Table, given: Given) -> list[str]:
     if given.stack or not all(name in table for name in _BACKENDS):
         return [str(name) for name in stacks(table, given).tolist()]
@@ -113,7 +125,7 @@ def _stacks(table: Table, given: Given) -> list[str]:
 
 
 def _setting(rows: _Rows, place: int) -> Setting:
-    model = model_named(rows.models[place])
+    model = rows.model(place)
     tp = rows.count(place, "tensor_parallel", "tp_size", "tp", default=1)
     ep = rows.count(place, _EXPERTS, "ep", default=1)
     within = rows.count(place, _WITHIN, default=0) if rows.cell(place, _WITHIN) else 0
@@ -121,15 +133,17 @@ def _setting(rows: _Rows, place: int) -> Setting:
         raise InputError("attention is data-parallel, which step times do not model")
     if rows.count(place, "pp_size", "pp", default=1) > 1:
         raise InputError("layers are spread over pipeline stages, which step times do not model")
-    if not any("xperts" in type(block).__name__ for layer in model.layers for block in layer.blocks):
+    if not any(isinstance(block, Experts) for layer in model.layers for block in layer.blocks):
         ep, within = 1, 0
     if within and within * ep != tp:
         raise InputError(
             f"experts over {within} x {ep} GPUs and attention over {tp}: one engine has as many for both"
         )
+    if tp > MOST_GPUS:
+        raise InputError(f"{tp} GPUs: collectives were measured over up to {MOST_GPUS}")
     dtype = loaded_as(model, rows.cell(place, "precision", "dtype"))
     kv_dtype = rows.cell(place, "kv_cache_dtype", "kv_dtype") or None
-    gpu = rows.given.gpu or gpu_named(rows.gpus[place])
+    gpu = rows.given.gpu or _gpu(rows.gpus[place])
     return Setting(model, gpu, tp, ep, dtype, kv_dtype)
 
 

@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..families import packaged_models, read_model
 from ..inputs.hardware import Gpu
 from ..inputs.model import Model
-from ..measured.points import dtype_of
+from ..measured.points import NOT_STATED, dtype_of
 from ..serving.closed_loop import Loop
 from ..serving.work import Chunk
 
@@ -45,7 +45,7 @@ class Setting:
 class Whole:
     """A measured run. ``seconds``: by measure (prefill, decode, ttft, tpot); ``what``: its step, or its loop.
 
-    ``stack``: engine and version as the table names them. ``bounds``: what physics allows, by measure.
+    ``stack``: engine and version as the table names them.
     """
 
     kind: str
@@ -54,6 +54,11 @@ class Whole:
     what: Shape | Loop
     seconds: Mapping[str, float] = field(hash=False)
     line: int
+
+    @property
+    def software(self) -> str | None:
+        """The software, None where the table does not state it."""
+        return None if self.stack == NOT_STATED else self.stack
 
 
 #: Names of models that tables shorten, folded: to their packaged name.

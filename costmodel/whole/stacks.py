@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from ..errors import InputError
@@ -37,7 +38,12 @@ def stack_for(text: str, gpu: Gpu) -> Stack | None:
         found = next((stack for stack in same if where in stack.fits), None)
         if found:
             return found
-    return next((stack for where in (gpu.name, ANY) for stack in named if where in stack.fits), None)
+    other = next((stack for where in (gpu.name, ANY) for stack in named if where in stack.fits), None)
+    return other and replace(
+        other,
+        name=f"{other.name} for {text}",
+        fits={where: replace(fit, elsewhere=True) for where, fit in other.fits.items()},
+    )
 
 
 def own_fit(run: Whole, stack: Stack | None) -> StackFit | None:
