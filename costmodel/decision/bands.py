@@ -1,8 +1,8 @@
-"""Bands: one factor per operator kind, shared by all strategies, perturbed by its held-out error.
+"""Bands: one factor per operator kind, shared by all strategies, perturbed by how far it may be off.
 
-Each kind is moved by its error, the whole answer recomputed from closed-form means, and the kinds combined
-by root-sum-square of the logarithms: near utilisation 1 waits amplify, and errors common to two strategies
-cancel in their ratio.
+Each kind is moved to its edge (:mod:`..serving.band`), the whole answer recomputed from closed-form means, and the
+kinds combined by root-sum-square of the logarithms: near utilisation 1 waits amplify, and errors common to two
+strategies cancel in their ratio.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from ..evaluate.closed import ClosedForm, Means
 from ..inputs.workload import Workload
+from ..serving.band import COVER, WHOLE, edges, spread
 from ..serving.deployment import Deployment
-from ..serving.instance import InstanceKind, fit_of
+from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes
 from ..serving.strategies import Strategy
 
@@ -23,13 +24,13 @@ Form = Callable[[float], ClosedForm]
 
 
 def errors(deployment: Deployment) -> dict[str, float]:
-    """Return the held-out error of each operator kind that the deployment uses, and of the copy."""
+    """Return how far each operator kind of the deployment may be off, the whole step, and the copy."""
     found: dict[str, float] = {}
     for kind in {deployment.prefill, deployment.decode}:
-        for name in used_kinds(kind):
-            found[name] = max(found.get(name, 0.0), fit_of(kind, name).error)
+        for name, edge in edges(kind, used_kinds(kind)).items():
+            found[name] = max(found.get(name, 0.0), edge)
     copy = deployment.path.connector.held_out_mape
-    return found | ({COPY: copy} if copy else {})
+    return found | ({COPY: COVER * copy} if copy else {})
 
 
 def used_kinds(kind: InstanceKind) -> list[str]:
@@ -44,21 +45,21 @@ def used_kinds(kind: InstanceKind) -> list[str]:
 def perturbed(
     deployment: Deployment, times: dict[InstanceKind, StepTimes]
 ) -> list[tuple[Deployment, dict[InstanceKind, StepTimes]]]:
-    """Return deployment and step times with each operator kind, in turn, slower by its error."""
+    """Return deployment and step times with each operator kind, in turn, slower by as much as it may be off."""
     answers = []
     for name, error in errors(deployment).items():
         if name == COPY:
             path = replace(deployment.path, time_factor=1 + error)
             answers.append((replace(deployment, path=path), times))
         else:
-            moved = {kind: t.with_factors({name: 1 + error}) for kind, t in times.items()}
+            moved = {kind: t.with_factors(_factors(kind, name, error)) for kind, t in times.items()}
             answers.append((deployment, moved))
     return answers
 
 
-def spread(nominal: float, moved: Sequence[float]) -> float:
-    """Return the factor of a band: best / factor .. best x factor, by root-sum-square of logarithms."""
-    return math.exp(math.sqrt(sum(math.log(value / nominal) ** 2 for value in moved)))
+def _factors(kind: InstanceKind, name: str, error: float) -> dict[str, float]:
+    """The factors of an error: on one operator kind, or on all of them."""
+    return dict.fromkeys(kind.efficiency.operators if name == WHOLE else (name,), 1 + error)
 
 
 class Bands:

@@ -12,12 +12,13 @@ from ..evaluate.replay import replay
 from ..evaluate.tally import Tally
 from ..evaluate.timeline import Record, Run
 from ..inputs.workload import Request, Workload
+from ..serving.band import spread
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes, step_times
 from ..serving.strategies import Strategy
 from ..serving.table import step_tables
-from .bands import Bands, spread
+from .bands import Bands
 from .figures import figures, grouped, pools
 from .goodput import PROBE, Goodput, Search
 from .results import StrategyResult

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..serving.band import spread
 from ..serving.strategies import DEFLECTED, Strategy
-from .bands import Bands, spread
+from .bands import Bands
 from .goodput import RESOLUTION
 from .results import StrategyResult
 
