@@ -86,7 +86,8 @@ def command(files: tuple[str, ...], **options: Any) -> object:
         return ask_calibrate(files, **options)
     if len(files) > 1:
         raise InputError(f"{logs[0]} is a log of requests: calibrate one at a time, without other files")
-    from ..questions.calibrate_requests import Asked, ask_calibrate_requests
+    from ..questions.calibrate_requests import ask_calibrate_requests
+    from ..whole.logs import Asked
 
     lag, select = of_logs.pop("lag"), of_logs.pop("select")
     asked = Asked(

@@ -26,7 +26,8 @@ def command(**options: Any) -> object:
     """How far predictions stand from measurements: errors by kind, GPU, stack and split; --detail by regime.
 
     KIND is one of gemm, layer_ops, elementwise, context_attention, generation_attention, chunked_attention,
-    mixed_attention, mla, moe, collective, kv_transfer and memory; without it, all that the files hold.
+    mixed_attention, mla, moe, collective, kv_transfer, memory, step and end_to_end; without it, all that the
+    files hold.
 
     Example: costmodel validate gemm
     """

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..evaluate.closed import ClosedForm, Means
+from ..inputs.efficiency import COVER
 from ..inputs.workload import Workload
-from ..serving.band import COVER, WHOLE, edges, spread
+from ..serving.band import WHOLE, edges, spread
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes

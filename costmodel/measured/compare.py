@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..inputs.efficiency import (
+    COVER,
     Efficiency,
     OperatorFit,
     efficiency_for,
@@ -151,6 +152,8 @@ def rows_of(compared: Sequence[Compared]) -> Iterable[ErrorRow]:
     every = np.ones(len(errors), dtype=bool)
     below = times < bounds * (1 - ROUNDING)
     faster = np.concatenate([part.points.seconds for part in compared]) < bounds * (1 - ROUNDING)
+    edges = np.concatenate([np.full(len(part.points), COVER * part.fit.error) for part in compared])
+    inside = np.abs(np.log1p(errors)) <= np.log1p(edges)
     origins = "; ".join(dict.fromkeys(part.origin for part in compared))
     for split, chosen in ((FITTED, seen), (HELD_OUT, ~seen)):
         for regime, found in by_regime(errors, chosen, regimes):
@@ -165,6 +168,7 @@ def rows_of(compared: Sequence[Compared]) -> Iterable[ErrorRow]:
                 measured_rows=len(found),
                 below_bound=int(np.sum(below & members)),
                 measured_below_bound=int(np.sum(faster & members)),
+                covered=float(np.mean(inside[members])),
                 fit=origins,
                 **summary(found),
             )

@@ -2,57 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import date as calendar
 from pathlib import Path
-from typing import NamedTuple
 
 from ..answer import About
-from ..errors import InputError, shorten
+from ..errors import InputError
 from ..evaluate.fit_steps import errors, fit_steps
-from ..evaluate.logged import Replayed, Times, from_queued, measured, pairs, replay_log
-from ..inputs.hardware import gpu_named
+from ..evaluate.logged import Replayed, pairs, replay_log
 from ..inputs.step_times import StepFit, Steps
-from ..inputs.traces import LoggedRequest, read_log, runs_of
-from ..inputs.workload import Request
-from ..measured.points import NOT_STATED
+from ..inputs.traces import runs_of
 from ..measured.write import write_whole
 from ..measured.write_steps import file_name, steps_toml
-from ..memory.settings import EngineSettings
 from ..serving.affine import AffineSteps, fastest_steps
-from ..serving.deployment import Deployment, Settings, Topology
+from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
-from ..serving.scenario import Scenario
+from ..whole.logs import Asked, Log, deployment_of, read_run, stack_of
 from .calibrate import OTHER_SUFFIXES, SUFFIX, make_folder
 
 SCHEMA = "costmodel.calibrate-requests/1"
-#: Measured requests that a log must have: fewer say little of a P95.
-FEWEST = 40
 #: Multiple of what peak rates allow about which parameters are searched.
 GUESS = 2.0
 #: Held-out errors above this are warned of.
 POOR = 0.1
 PLANNED = "a step is planned while the one before it runs, so that an arrival misses one"
 UNPLANNED = "a step is planned when the one before it has ended"
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a user says of an engine whose log does not; None: the log says it, or the default stands.
-
-    ``kv_tokens``: tokens of its KV pool, by default those of the memory model. ``lag``: it plans a step ahead.
-    """
-
-    model: str | None = None
-    hardware: str | None = None
-    tp: int | None = None
-    token_budget: int | None = None
-    max_seqs: int | None = None
-    kv_tokens: int | None = None
-    lag: bool = True
-    stack: str | None = None
 
 
 @dataclass(frozen=True)
@@ -64,15 +39,6 @@ class CalibrateRequestsAnswer:
     runs: tuple[StepFit, ...]
     files: tuple[str, ...]
     about: About
-
-
-class _Log(NamedTuple):
-    """A run of a log: its requests with the times measured of them."""
-
-    where: str
-    requests: list[Request]
-    times: list[Times | None]
-    queued: bool
 
 
 def ask_calibrate_requests(
@@ -94,9 +60,9 @@ def ask_calibrate_requests(
     """
     day, told = date or calendar.today().isoformat(), asked or Asked()
     runs = runs_of(path, select)
-    logs = [_read(path, run) for run in runs]
-    made = [_deployment(run, told, str(path)) for run in runs]
-    stacks = [_stack(run, told) for run in runs]
+    logs = [read_run(path, run) for run in runs]
+    made = [deployment_of(run, told, str(path)) for run in runs]
+    stacks = [stack_of(run, told) for run in runs]
     paths = [] if output is None else _paths(Path(output), made, stacks)
     fits, warnings, assumed = [], list[str](), [_counted(log.queued) for log in logs]
     for log, deployment, stack, run in zip(logs, made, stacks, runs):
@@ -134,69 +100,7 @@ _ASSUMED = (
 )
 
 
-def _read(path: str | Path, run: Mapping[str, str]) -> _Log:
-    """Read a run. Raises InputError where too little of it was measured."""
-    log: list[LoggedRequest] = list(read_log(path, run))
-    queued = from_queued(log)
-    times = [measured(logged, queued) for logged in log]
-    half, name = len(log) // 2, " (" + ", ".join(f"{k}={v}" for k, v in run.items()) + ")" if run else ""
-    least = min(sum(time is not None for time in part) for part in (times[:half], times[half:]))
-    if least < FEWEST // 2:
-        raise InputError(
-            f"{len(log):,} requests{name}, of which one half has {least:,} with TTFT and with E2E or TPOT "
-            f"(ttft_s or ttft_from_queued_s, e2e_s or e2e_from_queued_s, tpot_s); expected {FEWEST // 2} in each "
-            "half at least: log more requests, with these times",
-            where=str(path),
-        )
-    return _Log(str(path), [logged.request for logged in log], times, queued)
-
-
-def _deployment(run: Mapping[str, str], asked: Asked, where: str) -> Deployment:
-    """Return the instance that served a run. Raises InputError naming what neither the log nor an option says."""
-    model = asked.model or run.get("model")
-    missing = [
-        f"does not say the {what}: pass {option}"
-        for what, option, value in (
-            ("model", "--model", model), ("GPU", "--hardware", asked.hardware or run.get("gpu")),
-        )
-        if not value
-    ]  # fmt: skip
-    if missing or model is None:
-        raise InputError(missing, where=where)
-    default = Settings()
-    settings = Settings(
-        _whole(run, "max_num_batched_tokens", asked.token_budget, default.token_budget, where),
-        _whole(run, "max_num_seqs", asked.max_seqs, default.max_seqs, where),
-        lag=asked.lag,
-    )
-    made = Scenario(
-        model,
-        asked.hardware or gpu_named(run["gpu"]).name,
-        topology="1P1D",
-        tp=_whole(run, "tp", asked.tp, 1, where),
-        engine=EngineSettings(max_num_seqs=settings.max_seqs, max_num_batched_tokens=settings.token_budget),
-        settings=settings,
-    ).deployment()
-    pool = made.prefill_pool
-    if asked.kv_tokens is not None:
-        pool = replace(pool, pool_bytes=float(asked.kv_tokens * pool.sequence.most_per_token))
-    return replace(made, topology=Topology(1, 0), prefill_pool=pool)
-
-
-def _whole(run: Mapping[str, str], column: str, given: int | None, default: int, where: str) -> int:
-    text = run.get(column)
-    if given is not None or text is None:
-        return default if given is None else given
-    if not re.fullmatch("[1-9][0-9]{0,8}", text):
-        raise InputError(f"{column} {shorten(text)!r} is not a whole number of at least 1", where=where)
-    return int(text)
-
-
-def _stack(run: Mapping[str, str], asked: Asked) -> str:
-    return asked.stack or (f"vllm-{run['vllm']}" if run.get("vllm") else NOT_STATED)
-
-
-def _guess(log: _Log, deployment: Deployment) -> Steps:
+def _guess(log: Log, deployment: Deployment) -> Steps:
     """Return step times of the right size: twice what peak rates allow, or a part of the fitted half's typical gap.
 
     Small models are far from their peak rates: launching kernels and sampling take longer than reading weights.
@@ -214,7 +118,7 @@ def _least(kind: InstanceKind) -> Steps:
     return replace(fastest_steps(kind), sequence_s=0.0, prompt_token_s=0.0)
 
 
-def _fit(log: _Log, deployment: Deployment) -> tuple[Steps, dict[str, float], dict[str, float], Replayed]:
+def _fit(log: Log, deployment: Deployment) -> tuple[Steps, dict[str, float], dict[str, float], Replayed]:
     """Return step times fitted to the first half, the errors of both halves, and the replay of the whole run."""
     half, kind = len(log.requests) // 2, deployment.prefill
     guess = _guess(log, deployment)
@@ -234,7 +138,7 @@ def _fit(log: _Log, deployment: Deployment) -> tuple[Steps, dict[str, float], di
 
 
 def _answer(
-    log: _Log,
+    log: Log,
     deployment: Deployment,
     stack: str,
     day: str,
@@ -280,7 +184,7 @@ def _pool(found: StepFit, deployment: Deployment, asked: Asked) -> str:
 
 
 def _warnings(
-    found: StepFit, log: _Log, replayed: Replayed, run: Mapping[str, str], asked: Asked
+    found: StepFit, log: Log, replayed: Replayed, run: Mapping[str, str], asked: Asked
 ) -> list[str]:
     said, name = [], f"{found.model}, {found.gpu}, TP{found.tp}"
     assumed = [

@@ -17,6 +17,12 @@ from ..measured.errors import ErrorRow
 from ..measured.points import NOT_STATED, Given, Points, Read, Skipped
 from ..measured.table import Table, read_table
 from ..measured.tables import files_of
+from ..whole.compare import Pair, pairs_of
+from ..whole.compare import rows as whole_rows
+from ..whole.read import END_TO_END, is_log, read_whole
+from ..whole.read import KINDS as WHOLE_KINDS
+from ..whole.requests import pairs_of_log
+from ..whole.runs import Whole
 from .validate_memory import MemoryRow
 from .validate_memory_file import MemoryComparison, compare_memory
 from .validate_operators import (
@@ -86,16 +92,18 @@ def ask_validate(
 
 @dataclass
 class _Sorted:
-    """What the files hold: points of operators, copies, start-up logs."""
+    """What the files hold: points of operators, copies, start-up logs, whole steps and requests."""
 
     read: Read
     copies: list[Table]
     logs: list[Table]
+    whole: list[Whole]
+    requests: list[Pair]
 
 
 def _sorted(files: Iterable[tuple[Path, bool]], kind: str | None, given: Given) -> _Sorted:
     """Read files; one that was named must be of the kind asked for, one of a folder is passed over."""
-    found = _Sorted(Read(), [], [])
+    found = _Sorted(Read(), [], [], [], [])
     for path, named in files:
         table = read_table(path)
         holds = kinds_of(table)
@@ -110,6 +118,12 @@ def _sorted(files: Iterable[tuple[Path, bool]], kind: str | None, given: Given) 
             found.logs.append(table)
         elif holds == (COPIES,):
             found.copies.append(table)
+        elif holds[0] == END_TO_END and is_log(table):
+            found.requests += pairs_of_log(path)
+        elif holds[0] in WHOLE_KINDS:
+            runs, read = read_whole(table, given)
+            found.whole += runs
+            found.read.skipped += read.skipped
         else:
             found.read.extend(read_operators(table, given, kind))
     return found
@@ -121,8 +135,12 @@ def _answer(
     compared, left_out = compare_all(held.read, fits)
     series = [copies.compare_series(table) for table in held.copies]
     logs = [compare_memory(table) for table in held.logs]
+    pairs, without = pairs_of(held.whole, fits.own[0] if fits.own else None)
+    left_out += without
+    pairs += held.requests
     rows = [
         *error_rows(compared),
+        *whole_rows(pairs),
         *(row for part in series for row in part.rows),
         *(row for part in logs for row in part.rows),
     ]
@@ -145,20 +163,30 @@ def _answer(
         compared=tuple(row for part in logs for row in part.compared),
         skipped=tuple(row for part in logs for row in part.skipped),
         left_out=tuple(left_out),
-        about=_about([part.points for part in compared], logs),
+        about=_about([part.points for part in compared], logs, pairs),
     )
 
 
-def _about(points: Sequence[Points], logs: Sequence[MemoryComparison]) -> About:
+def _about(points: Sequence[Points], logs: Sequence[MemoryComparison], pairs: Sequence[Pair] = ()) -> About:
     said = (
-        "errors are predicted / measured - 1",
+        "errors are predicted / measured - 1; in band: share of the truths that lie inside the band",
         "fitted: the fit of that GPU and stack saw the shape, model or size; held out: it did not",
         "a stack or GPU without a fit of its own is predicted by the nearest one, and counts as held out",
     )
+    of_requests = (
+        "closed loop: X = N / (TTFT + (OSL - 1) TPOT); TPOT is a decode step and (N - 1) / OSL prompts of the others",
+        "caches are as wide as activations where a table does not say",
+        "stacks see loops of up to 8 clients, and TTFT of up to 4: with more, prompts queue, and how is not stated",
+    )
     parts = [part.about for part in logs]
     nameless = dict.fromkeys(part.where for part in points if part.stack == NOT_STATED)
+    loops = any(pair.run.kind == "end_to_end" for pair in pairs)
     return About(
-        assumptions=(*(said if points else ()), *(text for about in parts for text in about.assumptions)),
+        assumptions=(
+            *(said if points or pairs else ()),
+            *(of_requests if loops else ()),
+            *(text for about in parts for text in about.assumptions),
+        ),
         sources=tuple(text for about in parts for text in about.sources),
         warnings=(
             *(

@@ -12,11 +12,19 @@ from ..measured.errors import ErrorRow
 from ..measured.points import Given, Read, Skipped
 from ..measured.table import Table, missing
 from ..measured.tables import OPERATOR_KINDS, TABLES, kind_of
+from ..whole.read import KINDS as WHOLE_KINDS
+from ..whole.read import LOOP_COLUMNS, STEP_COLUMNS, TIMES
 from .validate_memory_file import REQUIRED as MEMORY_COLUMNS
 
 MEMORY, COPIES = "memory", copies.KIND
+STEP, END_TO_END = WHOLE_KINDS
 #: Kinds that are no operators, and the columns that they need.
-OTHERS = ((MEMORY, MEMORY_COLUMNS), (COPIES, copies.COLUMNS))
+OTHERS = (
+    (MEMORY, MEMORY_COLUMNS),
+    (COPIES, copies.COLUMNS),
+    (STEP, (*STEP_COLUMNS, TIMES["prefill"][0])),
+    (END_TO_END, (*LOOP_COLUMNS, TIMES["ttft"][0])),
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,9 @@ class FitUsed:
 
 def kinds_of(table: Table) -> tuple[str, ...]:
     """Return the kinds of validation that a table serves, none where its columns are of no kind."""
+    for kind, holds in WHOLE_KINDS.items():
+        if holds(table):
+            return (kind,)
     for kind, columns in OTHERS:
         if all(name in table for name in columns):
             return (kind,)

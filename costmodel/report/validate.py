@@ -24,6 +24,7 @@ SUMMARY = {
     "p90": "P90",
     "worst": "largest",
     "bias": "mean error",
+    "covered": "in band",
 }
 SHARES = ("mape", "median", "p90", "worst", "bias")
 FIGURES = {
@@ -77,17 +78,21 @@ def _headline(row: ErrorRow) -> bool:
     """What is printed without --detail: operators over all rows, memory by figure over all stacks."""
     if row.kind == "memory":
         return row.gpu == "all"
+    if row.kind in ("step", "end_to_end"):
+        return row.gpu == "all"
     return row.regime == "all"
 
 
 def errors_table(rows: Sequence[ErrorRow]) -> Table:
     """Return a table of errors, in percent."""
     cells = tuple(tuple(_cell_of(row, key) for key in SUMMARY) for row in rows)
-    return Table(tuple(SUMMARY.values()), cells, (False,) * 5 + (True,) * 6)
+    return Table(tuple(SUMMARY.values()), cells, (False,) * 5 + (True,) * 7)
 
 
 def _cell_of(row: ErrorRow, key: str) -> str:
     value = getattr(row, key)
+    if key == "covered":
+        return "-" if value is None else f"{value:.0%}".replace("%", " %")
     if key not in SHARES:
         return f"{value:,}" if isinstance(value, int) else str(value)
     digits = 2 if row.kind == "memory" else 1

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from ..inputs.efficiency import COVER
 from .instance import InstanceKind, fit_of
 
-#: Mean sizes of held-out errors to the edge of a band that holds for four points in five: 1.28 / 0.80 where errors
-#: are normal. What it covers of real ones stands in docs/validation/accuracy.md.
-COVER = 1.6
 #: Of the errors of its operators, what is left once a stack is fitted to whole steps on the very GPU: those steps'
 #: error has the rest.
 LEFT = 0.5

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError
+from ..inputs.efficiency import Efficiency
 from ..inputs.model import Experts
 from ..inputs.stack import Stack
 from ..measured.compare import FITTED, HELD_OUT
@@ -16,7 +17,7 @@ from ..measured.points import Skipped
 from ..serving.closed_loop import Loop
 from .calibrate import FIRST_CLIENTS, MOST_CLIENTS, once
 from .predict import Instances, Predicted, of_stack, predict
-from .runs import Whole
+from .runs import Log, Whole
 from .stacks import saw, stack_for
 
 ALL = "all"
@@ -45,7 +46,7 @@ class Pair:
 
 
 def pairs_of(
-    runs: Sequence[Whole], efficiency: str | None = None, own: Stack | None = None
+    runs: Sequence[Whole], efficiency: Efficiency | None = None, own: Stack | None = None
 ) -> tuple[list[Pair], list[Skipped]]:
     """Return runs beside their predictions, and those without: what cannot be priced, what no physics allows.
 
@@ -89,6 +90,8 @@ def regimes(pair: Pair) -> list[str]:
         most = FIRST_CLIENTS if measure == "ttft" else MOST_CLIENTS
         few = f"{measure}, concurrency <= {most}"
         found += [few, f"{few}, {'dense' if dense(run) else 'MoE'}"] if run.what.concurrency <= most else []
+    elif isinstance(run.what, Log):
+        found.append(f"{measure}, open loop")
     else:
         found.append(f"{measure}, TP{run.setting.tp}")
     return found

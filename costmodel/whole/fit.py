@@ -120,7 +120,8 @@ def _log_errors(instances: Instances, run: Whole, first: int) -> Errors:
             ]
 
         return step
-    loop: Loop = run.what
+    loop = run.what
+    assert isinstance(loop, Loop)
     clients = loop.concurrency
     decode = _part(instances, run, (), clients, clients * loop.context)
     prompt = _part(instances, run, (Chunk(loop.isl),), 0, 0.0)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..inputs.efficiency import efficiency_names
+from ..inputs.efficiency import Efficiency, efficiency_names
 from ..inputs.stack import StackFit
 from ..memory.parallelism import Parallelism
 from ..serving.band import WHOLE, edges, spread
@@ -37,7 +37,7 @@ class Predicted:
 class Instances:
     """Instance kinds of settings under a stack, each made once."""
 
-    def __init__(self, efficiency: str | None = None) -> None:
+    def __init__(self, efficiency: Efficiency | None = None) -> None:
         self._efficiency = efficiency
         self._known: dict[tuple[Any, ...], InstanceKind] = {}
 
@@ -78,6 +78,7 @@ def predict(run: Whole, kind: InstanceKind) -> dict[str, Predicted]:
     """Return what is predicted of each measure of a run."""
     if isinstance(run.what, Shape):
         return {measure: _step(kind, run.what, measure) for measure in run.seconds}
+    assert isinstance(run.what, Loop)
     return {name: found for name, found in _loop(kind, run.what).items() if name in run.seconds}
 
 

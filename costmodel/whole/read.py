@@ -25,6 +25,8 @@ TIMES = {
     "tpot": ("silicon_tpot_ms", "tpot_ms", "tpot_s"),
 }
 STEP_COLUMNS = ("prompt_size", "batch_size")
+LOG_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
+LOG_TIMES = ("ttft_s", "ttft_from_queued_s")
 LOOP_COLUMNS = ("isl", "osl", "concurrency")
 #: GPUs of a node, over which collectives were measured.
 MOST_GPUS = 8
@@ -41,6 +43,11 @@ def is_steps(table: Table) -> bool:
 def is_loops(table: Table) -> bool:
     """Say whether a table holds closed loops."""
     return all(name in table for name in LOOP_COLUMNS) and bool(_times(table, ("ttft", "tpot")))
+
+
+def is_log(table: Table) -> bool:
+    """Say whether a table is a log of requests."""
+    return all(name in table for name in LOG_COLUMNS) and any(name in table for name in LOG_TIMES)
 
 
 def _times(table: Table, measures: tuple[str, ...]) -> dict[str, str]:
@@ -167,4 +174,7 @@ def _loop(rows: _Rows, place: int, seconds: dict[str, float]) -> Whole:
     )
 
 
-KINDS: dict[str, Callable[[Table], bool]] = {STEP: is_steps, END_TO_END: is_loops}
+KINDS: dict[str, Callable[[Table], bool]] = {
+    STEP: is_steps,
+    END_TO_END: lambda table: is_loops(table) or is_log(table),
+}

@@ -24,6 +24,13 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class Log:
+    """A log of so many requests, which arrive when they arrive."""
+
+    requests: int
+
+
+@dataclass(frozen=True)
 class Setting:
     """What ran: model, dtype of the weights as read from the checkpoint (None: its own), cache, GPU and layout."""
 
@@ -43,7 +50,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Whole:
-    """A measured run. ``seconds``: by measure (prefill, decode, ttft, tpot); ``what``: its step, or its loop.
+    """A measured run. ``seconds``: by measure (prefill, decode, ttft, tpot); ``what``: its step, loop or log.
 
     ``stack``: engine and version as the table names them.
     """
@@ -51,7 +58,7 @@ class Whole:
     kind: str
     stack: str
     setting: Setting
-    what: Shape | Loop
+    what: Shape | Loop | Log
     seconds: Mapping[str, float] = field(hash=False)
     line: int
 

@@ -1,0 +1,75 @@
+"""Logs of requests beside replays of them, with step times that nobody fitted to the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..evaluate.logged import Times, replay_log
+from ..inputs.traces import runs_of
+from ..serving.band import WHOLE, edges, spread
+from ..serving.deployment import Deployment
+from ..serving.step import seconds_by_kind
+from ..serving.table import StepTable
+from ..serving.work import Chunk
+from .compare import Pair
+from .logs import Asked, Log, deployment_of, read_run, stack_of
+from .predict import Predicted, of_stack
+from .read import END_TO_END
+from .runs import Log as Logged
+from .runs import Setting, Whole
+from .stacks import stack_for
+
+#: A step in which every kind of operator of an instance runs.
+_STEP = ((Chunk(64, 0),), 1, 1, 64.0)
+
+
+def pairs_of_log(path: str | Path) -> list[Pair]:
+    """Return TTFT and TPOT of every request of a log beside those of its replay.
+
+    Raises InputError for a log that cannot be read, or that does not tell model and GPU.
+    """
+    return [pair for run in runs_of(path) for pair in _pairs(path, run)]
+
+
+def _pairs(path: str | Path, run: Mapping[str, str]) -> list[Pair]:
+    log, asked = read_run(path, run), Asked()
+    bare = deployment_of(run, asked, str(path))
+    text = stack_of(run, asked)
+    stack = stack_for(text, bare.prefill.gpu)
+    deployment = deployment_of(run, asked, str(path), stack) if stack else bare
+    kind = deployment.prefill
+    setting = Setting(kind.model, kind.gpu, kind.tp)
+    moved = [_replayed(log, deployment, factors) for factors in ({}, *_factors(deployment))]
+    found = []
+    for index, measured in enumerate(log.times):
+        if measured is None:
+            continue
+        whole = Whole(END_TO_END, text, setting, Logged(len(log.requests)), {}, index)
+        for measure, at in (("ttft", 0), ("tpot", 1)):
+            times = [replay[index][at] for replay in moved]
+            truth = measured[at]
+            if truth is not None and all(times):
+                found.append(Pair(whole, measure, truth, _banded(times), False, of_stack(kind.stack)))
+    return found
+
+
+def _factors(deployment: Deployment) -> list[dict[str, float]]:
+    """Factors of step times, one kind of operator moved at a time, then the whole step."""
+    kind = deployment.prefill
+    off = edges(kind, seconds_by_kind(kind, *_STEP))
+    return [
+        dict.fromkeys(kind.efficiency.operators, 1 + edge) if name == WHOLE else {name: 1 + edge}
+        for name, edge in off.items()
+    ]
+
+
+def _replayed(log: Log, deployment: Deployment, factors: dict[str, float]) -> list[Times]:
+    times = StepTable(deployment.prefill, factors)
+    return replay_log(deployment, times, log.requests, log.queued, len(log.requests)).times()
+
+
+def _banded(times: list[float | None]) -> Predicted:
+    best, *moved = (time or 0.0 for time in times)
+    factor = spread(best, moved)
+    return Predicted(best, best / factor, best * factor, 0.0)
