@@ -251,7 +251,8 @@ class ClosedForm:
         local: list[float],
     ) -> Means:
         here = self._mean(local)
-        ideal = self.ideal_prefill + self.ideal_decode
+        constant = self.deployment.request_latency
+        ideal = constant + self.ideal_prefill + self.ideal_decode
         worst = max(loads, key=lambda load: load.utilisation)
         if worst.utilisation >= 1:
             reason = f"the {worst.role} pool is offered {worst.utilisation:.2f} times its capacity"
@@ -275,7 +276,7 @@ class ClosedForm:
             "recompute": 0.0,
         }
         hand = accounts["admission"] + accounts["link"] + accounts["handover"]
-        ttft = self.ideal_prefill + accounts["queue"] + accounts["stretch"]
+        ttft = constant + self.ideal_prefill + accounts["queue"] + accounts["stretch"]
         late = hand if first == "prefill" else 0.0
         tpot = station.gap + late / self.gaps if self.gaps else None
         return Means(

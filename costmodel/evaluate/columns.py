@@ -16,7 +16,7 @@ from .timeline import ACCOUNTS, Record
 
 Array = NDArray[np.float64]
 
-_TIMES = ("first", "end", "ideal_prefill", "ideal_decode", "seating", "redone", "held_byte_s")
+_TIMES = ("first", "end", "ideal_prefill", "ideal_decode", "seating", "redone", "held_byte_s", "constant")
 _FIELDS = (*_TIMES, *ACCOUNTS)
 _LENGTHS = ("arrival_s", "uncached_tokens", "cached_tokens", "output_tokens")
 
@@ -55,8 +55,9 @@ def read(records: Sequence[Record], slo: Slo, first_token: str) -> tuple[Columns
     fields = _numbers(records, _FIELDS)
     arrival, uncached, cached, output = _numbers([r.request for r in records], _LENGTHS).values()
     routes = [r.route for r in records]
-    e2e, ttft = fields["end"] - arrival, fields["first"] - arrival
-    ideal = fields["ideal_prefill"] + fields["ideal_decode"]
+    sent = arrival - fields["constant"]
+    e2e, ttft = fields["end"] - sent, fields["first"] - sent
+    ideal = fields["constant"] + fields["ideal_prefill"] + fields["ideal_decode"]
     tpot = np.full(len(records), np.nan)
     np.divide(fields["end"] - fields["first"], output - 1, out=tpot, where=output > 1)
     ledger = {name: fields[name] for name in ACCOUNTS}
@@ -87,7 +88,7 @@ def _stages(fields: dict[str, Array], remote: NDArray[np.bool_], first_token: st
         "handover_s": fields["handover"] * before_first,
         "queue_s": fields["queue"],
         "load_s": fields["load"],
-        "prefill_s": fields["ideal_prefill"],
+        "prefill_s": fields["ideal_prefill"] + fields["constant"],
         "stretch_s": fields["stretch"],
         "recompute_s": fields["redone"],
         "admission_s": fields["admission"] + fields["seating"] * before_first,

@@ -30,10 +30,13 @@ class Job(Record):
     def __hash__(self) -> int:
         return id(self)
 
-    def __init__(self, request: Request, index: int, ideal: tuple[float, float], now: float) -> None:
+    def __init__(
+        self, request: Request, index: int, ideal: tuple[float, float], now: float, constant: float
+    ) -> None:
         # Not by Record's own __init__: this one is called for every request.
         self.request, self.index, self.placed = request, index, now
         self.ideal_prefill, self.ideal_decode = ideal
+        self.constant = constant
         self.isl, self.outputs = request[1] + request[2], request[3]
         self.route = ""
         self.p0 = self.end = self.since = -1.0

@@ -72,7 +72,7 @@ class Reference:
         self.copies: list[Copy] = []
         self.records: list[Record] = []
         self.limits = limits(strategy, deployment)
-        self.feed = Feed(())
+        self.feed, self.constant = Feed(()), deployment.request_latency
         self.give_up: Callable[[Record], bool] | None = None
         self.stopped = False
 
@@ -98,6 +98,7 @@ class Reference:
         check_fits(request, self.limits)
         prefill, decode = self.ideal.of(request)
         record = Record(request, len(self.records), ideal_prefill=prefill, ideal_decode=decode)
+        record.constant = self.constant
         self.records.append(record)
         self._push(request.arrival_s, _ARRIVAL, record)
 
@@ -189,7 +190,7 @@ class Reference:
         if not prefill_only:
             inst.committed -= inst.admitted_bytes(record.request)
         if self.feed.closed:
-            self._next(now)
+            self._next(now + self.constant)
         if self.give_up is not None and self.give_up(record):
             self.stopped = True
 

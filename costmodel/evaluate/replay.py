@@ -72,7 +72,7 @@ class Replay:
         self.order = 0
         self.copies: list[Copy] = []
         self.wakes: set[float] = set()
-        self.feed = Feed(())
+        self.feed, self.constant = Feed(()), deployment.request_latency
         self.arrivals: deque[Request] = deque()
         self.arrived = 0
         self.last_end = self.clock = 0.0
@@ -150,7 +150,7 @@ class Replay:
     def _arrive(self, request: Request, now: float, touched: list[Server]) -> None:
         if request[1] + request[2] + request[3] > self.longest:
             check_fits(request, self.limits)
-        job = Job(request, self.arrived, self.ideal.of(request), now)
+        job = Job(request, self.arrived, self.ideal.of(request), now, self.constant)
         self.arrived += 1
         if not self.feed.closed:
             self._next(now)
@@ -206,7 +206,7 @@ class Replay:
         if job.decode_on >= 0:
             server.committed -= server.admitted_bytes(job.request)
         if self.feed.closed:
-            self._next(now)
+            self._next(now + self.constant)
         self.finished(job)
 
     # --- hand-over -----------------------------------------------------------------------------------

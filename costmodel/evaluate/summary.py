@@ -44,7 +44,7 @@ def ttft_stages(record: Record, first_token: str) -> dict[str, float]:
     stages = {
         "queue_s": record.queue,
         "load_s": record.load,
-        "prefill_s": record.ideal_prefill,
+        "prefill_s": record.ideal_prefill + record.constant,
         "stretch_s": record.stretch,
         "recompute_s": record.redone,
         "admission_s": record.admission,

@@ -20,7 +20,8 @@ class Record:
     that its prompt caused in others. ``index``: place in order of arrival. ``cached``: prompt tokens found in
     the cache where it was computed. ``ahead``: prompts on the instance when it came, with ``ahead_tokens``
     tokens to compute. ``redone``: the part of ``recompute`` before token 1. ``prefill_on``/``decode_on``:
-    instances, counted over all pools.
+    instances, counted over all pools. ``constant``: what the engine takes outside of steps before token 1; it lies
+    before the arrival, which is when the engine's queue has the request.
     """
 
     request: Request
@@ -54,6 +55,7 @@ class Record:
     redone: float = 0.0
     inflicted: float = 0.0
     held_byte_s: float = 0.0
+    constant: float = 0.0
 
     @property
     def finished(self) -> bool:
@@ -63,17 +65,17 @@ class Record:
     @property
     def ttft(self) -> float:
         """Arrival to the first token that the client sees."""
-        return self.first - self.request.arrival_s
+        return self.first - self.request.arrival_s + self.constant
 
     @property
     def e2e(self) -> float:
         """Arrival to the last token."""
-        return self.end - self.request.arrival_s
+        return self.end - self.request.arrival_s + self.constant
 
     @property
     def ideal(self) -> float:
         """What the request takes alone, on the fastest instance kind, unchunked."""
-        return self.ideal_prefill + self.ideal_decode
+        return self.constant + self.ideal_prefill + self.ideal_decode
 
     @property
     def delay(self) -> float:

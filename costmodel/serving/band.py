@@ -13,7 +13,7 @@ from .instance import InstanceKind, fit_of
 LEFT = 0.5
 #: Log error that the kinds' own errors leave to the decode steps of engines of 2025 and 2026 where no stack is given:
 #: chosen so that bands hold four in five of one half of the configurations of docs/validation/accuracy.md.
-OPERATORS_ALONE = 0.09
+OPERATORS_ALONE = 0.07
 #: The factor that all operators of a step share: what is left of it once a stack is fitted.
 WHOLE = "whole_step"
 

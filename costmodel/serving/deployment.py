@@ -117,6 +117,12 @@ class Deployment:
         return {self.prefill, self.decode}
 
     @property
+    def request_latency(self) -> float:
+        """What the engine takes of a request outside of steps, before its first token: of the slower pool's stack."""
+        stacks = [kind.stack for kind in (self.prefill, self.decode)]
+        return max(stack.parameters.request_latency if stack else 0.0 for stack in stacks)
+
+    @property
     def gpus(self) -> int:
         """GPUs in all."""
         return self.topology.prefill * self.prefill.gpus + self.topology.decode * self.decode.gpus
