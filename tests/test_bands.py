@@ -150,8 +150,8 @@ def test_no_band_where_the_load_varies(case: Any) -> None:
     deployment, workload, times = case
     bursty = replace(workload, arrivals=Arrivals(30.0, on_share=0.5, on_period_s=5.0))
     bands = Bands(deployment, bursty, times)
-    assert bands.delays(COLOCATED) is None and bands.ttft_factor(COLOCATED) is None
+    assert bands.delays(COLOCATED) is None and bands.factor(COLOCATED, "ttft_s") is None
     assert bands.rates(COLOCATED, 20.0, "ttft") is None
-    factor = Bands(deployment, workload, times).ttft_factor(COLOCATED)
+    factor = Bands(deployment, workload, times).factor(COLOCATED, "ttft_s")
     assert factor is not None and factor > 1
     assert len(perturbed(deployment, times)) == len(errors(deployment))

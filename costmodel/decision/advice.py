@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..serving.band import WHOLE
 from ..serving.deployment import Deployment
 from ..serving.strategies import CHUNKED, COLOCATED, DEFLECTED, Rule, RuleKind, Strategy
-from .bands import Bands
+from .bands import COPY, Bands
 from .comparison import Comparison
 from .results import Split, StrategyResult
 from .verdict import NONE_STABLE, TOO_CLOSE, Verdict
@@ -83,13 +84,21 @@ def _deflect(rule: Rule) -> str:
     return f"when the {rule.kind.value} estimate says so (alpha {rule.alpha:g}, beta {rule.beta:g})"
 
 
+#: What is no operator of a GPU, and how to measure it.
+_TO_MEASURE = {
+    WHOLE: "whole steps of this engine on this GPU (a stack: --stack)",
+    COPY: "the KV copy over this link (costmodel calibrate)",
+}
+
+
 def _measure(verdict: Verdict, strategies: Sequence[Strategy], bands: Bands) -> str:
     """Name the operator kind whose error moves the margin most."""
     pair = [bands.delays(s) for s in strategies if s.name in (verdict.best, verdict.runner_up)]
     first, second = pair
     if first is None or second is None:
         return "step times on this GPU"
-    return f"{bands.widest([a / b for a, b in zip(first, second, strict=True)])} on this GPU"
+    widest = bands.widest([a / b for a, b in zip(first, second, strict=True)])
+    return _TO_MEASURE.get(widest, f"{widest} on this GPU")
 
 
 def _unstable(results: Sequence[StrategyResult]) -> str:

@@ -100,13 +100,12 @@ class Bands:
         moves = {kind: abs(math.log(v / values[0])) for kind, v in zip(self.kinds[1:], values[1:])}
         return max(moves, key=lambda kind: moves[kind])
 
-    def ttft_factor(self, strategy: Strategy) -> float | None:
-        """Factor of the band of TTFT, from its closed-form mean."""
-        values = [m.ttft_s for m in self.means(strategy)]
+    def factor(self, strategy: Strategy, measure: str) -> float | None:
+        """Factor of the band of ``ttft_s`` or ``tpot_s``, from its closed-form mean; None where it has none."""
+        values = [getattr(m, measure) for m in self.means(strategy)]
         if any(v is None for v in values):
             return None
-        known = [v for v in values if v is not None]
-        return spread(known[0], known[1:])
+        return spread(values[0], values[1:])
 
     def rates(self, strategy: Strategy, goodput: float, binding: str | None) -> list[float] | None:
         """Rates at which the binding mean keeps the level it has at the nominal goodput, nominal first.

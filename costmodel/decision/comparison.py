@@ -114,11 +114,12 @@ class Comparison:
     def _measured(self, blank: StrategyResult, strategy: Strategy, means: Means) -> StrategyResult:
         run = self.run(strategy)
         done, first = self.counted(run), self.deployment.settings.first_token
-        slo, factor = self.workload.slo, self.bands.ttft_factor(strategy)
+        slo, factor = self.workload.slo, self.bands.factor(strategy, "ttft_s")
         tally = Tally(slo, first, exact=True)
         for record in done:
             tally.add(record)
         found = figures(tally.totals(), self.workload.rate, self.deployment, slo=slo.given)
+        gap = self._gap_band(strategy, found.get("tpot_p99_s"))
         return replace(
             blank,
             **found,
@@ -128,10 +129,17 @@ class Comparison:
             finished=len(run.finished),
             ttft_p95_low_s=None if factor is None else found["ttft_p95_s"] / factor,
             ttft_p95_high_s=None if factor is None else found["ttft_p95_s"] * factor,
+            tpot_p99_low_s=gap[0],
+            tpot_p99_high_s=gap[1],
             ttft_stage_p95_not_additive=summary.stage_percentiles(done, first),
             band_reason=None if factor is not None else _NO_BAND,
             gpu_s=summary.gpu_seconds(run),
         )
+
+    def _gap_band(self, strategy: Strategy, best: float | None) -> tuple[float | None, float | None]:
+        """The band of P99 TPOT, where there is one."""
+        factor = self.bands.factor(strategy, "tpot_s")
+        return (None, None) if best is None or factor is None else (best / factor, best * factor)
 
     def counted(self, run: Run) -> list[Record]:
         """Requests whose figures count: of drawn ones those between warm-up and drain, of a trace all."""

@@ -67,6 +67,8 @@ class StrategyResult:
     tpot_mean_s: float | None = None
     tpot_p50_s: float | None = None
     tpot_p99_s: float | None = None
+    tpot_p99_low_s: float | None = None
+    tpot_p99_high_s: float | None = None
     ledger: dict[str, float] | None = None
     copy_s: float | None = None
     interference_s: float | None = None

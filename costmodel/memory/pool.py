@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ..formulas import memory as book
+from ..inputs.efficiency import COVER
 from ..inputs.hardware import Gpu
 from ..inputs.parameters import Storage
 from .overheads import Overheads, overheads
@@ -14,6 +16,9 @@ from .stages import Stage
 from .weights import GpuWeights, gpu_weights
 
 GIB = 2**30
+#: Mean sizes of the errors of what an engine logs, over start-ups that the figures were not fitted to
+#: (docs/validation/memory.md, on H100 alone): weights, peak activation, memory outside torch.
+WEIGHTS_OFF, ACTIVATION_OFF, OUTSIDE_OFF = 0.0017, 0.0133, 0.038
 NOTHING = Overheads(0.0, 0.0, 0.0, (), ())
 
 
@@ -41,6 +46,16 @@ class Pool:
     graphs_subtracted: bool
     pool_bytes: float
     factors: tuple[Factor, ...]
+
+    @property
+    def off_bytes(self) -> float:
+        """How far the pool may be off, by what is subtracted from the budget: the edge of its band."""
+        parts = (
+            WEIGHTS_OFF * self.weights.total_bytes,
+            ACTIVATION_OFF * self.overheads.activation_bytes,
+            OUTSIDE_OFF * self.overheads.non_torch_bytes,
+        )
+        return COVER * math.hypot(*parts)
 
     @property
     def kept_bytes(self) -> float:

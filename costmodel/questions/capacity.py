@@ -67,6 +67,8 @@ class Capacity:
     cuda_graphs_subtracted: bool
     missing_reason: str | None
     kv_pool_bytes: float
+    kv_pool_low_bytes: float | None
+    kv_pool_high_bytes: float | None
     block_tokens: int
     kv_cache_blocks: int | None
     kv_cache_tokens: int
@@ -184,6 +186,8 @@ def _capacity(held: Fit, gpus: Sequence[Gpu], tokens: int) -> Capacity:
         cuda_graphs_subtracted=pool.graphs_subtracted,
         missing_reason=_missing(known, parts, setting),
         kv_pool_bytes=pool.pool_bytes,
+        kv_pool_low_bytes=pool.pool_bytes - pool.off_bytes if parts else None,
+        kv_pool_high_bytes=pool.pool_bytes + pool.off_bytes if parts else None,
         block_tokens=held.block_tokens,
         kv_cache_blocks=held.blocks,
         kv_cache_tokens=held.tokens,

@@ -43,6 +43,8 @@ CAPACITY = {
     "non_torch_bytes": "outside torch",
     "cuda_graph_bytes": "CUDA graphs",
     "kv_pool_bytes": "left for KV",
+    "kv_pool_low_bytes": "  its band, from",
+    "kv_pool_high_bytes": "  its band, to",
     "block_tokens": "tokens of a block",
     "kv_cache_blocks": "blocks",
     "kv_cache_tokens": "KV tokens",

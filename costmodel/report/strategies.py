@@ -95,7 +95,7 @@ def _rows(answer: Compared) -> Iterator[tuple[str, Cell]]:
     if all(result.ttft_p95_s is None for result in answer.strategies):
         yield "mean TTFT, s", lambda r: short(r.ttft_mean_s)
         yield "mean TPOT, ms", lambda r: _milliseconds(r.tpot_mean_s)
-    yield "P99 TPOT, ms", lambda r: _tpot(r, answer.slo_tpot_s)
+    yield "P99 TPOT, ms (band)", lambda r: _tpot(r, answer.slo_tpot_s)
     yield "mean delay over ideal, s", lambda r: short(r.mean_delay_s)
     for label, key in GROUPS:
         yield f" {label}", _group(key)
@@ -144,6 +144,9 @@ def _milliseconds(seconds: float | None) -> str:
 
 def _tpot(result: StrategyResult, limit: float | None) -> str:
     text = _milliseconds(result.tpot_p99_s)
+    if result.tpot_p99_low_s is not None and result.tpot_p99_high_s is not None:
+        low, high = (f"{1e3 * value:.0f}" for value in (result.tpot_p99_low_s, result.tpot_p99_high_s))
+        text += f" ({low}-{high})"
     over = limit is not None and result.tpot_p99_s is not None and result.tpot_p99_s > limit
     return f"{text} > SLO" if over else text
 
