@@ -98,9 +98,13 @@ def test_every_value_has_a_source_and_every_source_a_value(path: Path) -> None:
 @pytest.mark.parametrize("path", GPUS, ids=stem)
 def test_gpu_keys(path: Path) -> None:
     data = read_toml(path)
-    assert set(data) - {"absent", "efficiency"} == {"name", "title", "generation", "values", "sources"}
+    optional = {"absent", "efficiency", "tp_link"}
+    assert set(data) - optional == {"name", "title", "generation", "values", "sources"}
     values = {key: entry["value"] for key, entry in data["values"].items()}
     assert set(values) | set(data.get("absent", {})) == GPU_VALUES
+    if "tp_link" in data:  # boards without NVLink: collectives cross PCIe
+        assert data["tp_link"] == "pcie_bandwidth"
+        assert "pcie_bandwidth" in values and "nvlink_bandwidth" not in values
     assert data["generation"]
     if "efficiency" in data:
         assert set(values) >= MEASURED_NEVER_ABSENT

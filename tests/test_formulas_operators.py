@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.formula import Formula
-from costmodel.formulas import decode, gemm, latent, mixed, moe, operators, prefill
+from costmodel.formulas import decode, gemm, latent, mixed, moe, operators, prefill, whole
 from costmodel.operators.catalogue import FORMS, PARAMETERS
 
 Point = dict[str, Any]
@@ -181,7 +181,13 @@ SHAPES: dict[str, st.SearchStrategy[Any]] = {
     "peak_flop_per_s": st.floats(1e13, 1e15),
     "memory_bytes_per_s": st.floats(1e11, 1e13),
     "link_bytes_per_s": st.floats(1e10, 1e12),
+    "layers": st.integers(1, 200),
+    "sampled": st.integers(1, 300),
+    "message_bytes": st.floats(1e3, 1e9),
 }
+#: Forms of a host, or of what a message waits for: no FLOPs, and no bytes through HBM or over the link besides those
+#: that the all-reduce itself has.
+WAITING = ("host_layers", "host_sequences", "large_messages")
 FITS = {
     name: st.sampled_from(known.choices) if known.choices else st.floats(known.low, known.high)
     for name, known in PARAMETERS.items()
@@ -233,6 +239,8 @@ def attention_of_decodes(p: Point, width: int) -> tuple[float, float]:
 
 def least(form: str, p: Point) -> tuple[float, float]:
     """Useful FLOPs and fewest bytes: through HBM, or on the link of a collective."""
+    if form in WAITING:
+        return 0.0, 0.0
     if form in ("tiled_gemm", "quantised_gemm"):
         m, n, k = p["m"], p["n"], p["k"]
         moved = n * k * p["weight_dtype_bytes"] + m * k * p["dtype_bytes"] + m * n * p["dtype_bytes"]
@@ -267,7 +275,7 @@ def least(form: str, p: Point) -> tuple[float, float]:
 def test_no_time_is_below_its_bound(form: str, drawn: Point) -> None:
     point = filled(form, drawn)
     flop, moved = least(form, point)
-    bandwidth = point["link_bytes_per_s" if "link_bytes_per_s" in point else "memory_bytes_per_s"]
+    bandwidth = drawn["link_bytes_per_s" if "link_bytes_per_s" in point else "memory_bytes_per_s"]
     bound = max(flop / drawn["peak_flop_per_s"], moved / bandwidth)
     assert FORMS[form].formula(**point) >= bound * (1 - 1e-12)
 
@@ -288,6 +296,9 @@ GROWS = {
     "streaming": ("bytes_moved",),
     "collective": ("bytes_moved", "tp"),
     "custom_all_reduce": ("bytes_moved",),
+    "host_layers": ("layers",),
+    "host_sequences": ("sampled",),
+    "large_messages": ("message_bytes",),
 }
 
 
@@ -360,11 +371,14 @@ def test_numbers_arrays_and_symbols_agree(form: str, draws: list[Point]) -> None
 
 
 def test_every_time_of_the_modules_is_a_form() -> None:
-    modules = decode, gemm, latent, mixed, moe, operators, prefill
+    modules = decode, gemm, latent, mixed, moe, operators, prefill, whole
     times = {
         made.name
         for module in modules
         for made in vars(module).values()
         if isinstance(made, Formula) and made.__module__ == module.__name__ and made.unit == "second"
     }
-    assert times - {form.formula.name for form in FORMS.values()} == {"overlapped_time", "all_reduce_bound"}
+    # what a client of a closed loop sees, and a step that waits for the host, are no operators
+    of_steps = {"host_bound_time", "closed_loop_ttft", "closed_loop_tpot", "closed_loop_wait"}
+    parts = {"overlapped_time", "all_reduce_bound"}
+    assert times - {form.formula.name for form in FORMS.values()} == parts | of_steps

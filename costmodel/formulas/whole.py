@@ -94,8 +94,8 @@ def closed_loop_rate(concurrency: Any, ttft: Any, osl: Any, tpot: Any) -> Any:
 
     8 clients whose requests take 0.2 s and 100 steps of 18 ms, 2 s:
 
-    >>> closed_loop_rate(concurrency=8, ttft=0.2, osl=101, tpot=0.018)
-    4.0
+    >>> f"{closed_loop_rate(concurrency=8, ttft=0.2, osl=101, tpot=0.018):.2f}"
+    '4.00'
     """
     return concurrency / (ttft + (osl - 1) * tpot)
 

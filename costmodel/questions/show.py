@@ -13,12 +13,14 @@ from ..formulas import BOOK, formula_named
 from ..inputs.efficiency import Efficiency, efficiency_for
 from ..inputs.hardware import Gpu, gpu_names, load_gpu
 from ..inputs.link import Connector, Link, connector_names, link_names, load_connector, load_link
+from ..inputs.stack import stack_names
 from ..memory.engine_file import engine_names
 from ..memory.parallelism import Parallelism
 from ..operators.catalogue import UNMEASURED
 from .explain import FormulaEntry, formula_entry
 from .show_engine import engine_entry, engine_row, family_entry, family_names, family_row
 from .show_model import SCHEMA, model_entry, model_row
+from .show_stack import stack_entry, stack_row
 
 NOT_YET = ("records",)
 _OWN_SOURCES = About(sources=("each entry states its own: costmodel show KIND NAME",))
@@ -327,6 +329,7 @@ KINDS: dict[str, _Kind] = {
     "connectors": (connector_names, _connector_row, _connector_entry),
     "workloads": (_workload_names, _workload_row, _workload_entry),
     "engines": (engine_names, engine_row, engine_entry),
+    "stacks": (stack_names, stack_row, stack_entry),
     "families": (family_names, family_row, family_entry),
     "formulas": (lambda: tuple(BOOK), _formula_row, _formula_entry),
 }

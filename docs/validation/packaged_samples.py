@@ -33,6 +33,15 @@ DROPPED = {
     "max_rank_median_ms", "std_ms", "n_rank_rows", "algbw_GBps", "busbw_GBps", "linear_ms", "nonattn_layer_ms",
     "nccl_dtype", "allreduce_dtype", "mla_dtype", "activated_experts", "tp_size",
 }  # fmt: skip
+SPLITWISE = "github.com/Mutinifni/splitwise-sim@8f99e7dc (2024-04-25, MIT), medians of data/perf_model.csv"
+#: Tables of whole runs, and columns of them that nothing reads.
+WHOLE = {
+    "splitwise/prefill.csv": SPLITWISE,
+    "splitwise/decode.csv": SPLITWISE,
+    "llmservingsim/e2e_vllm019_requests.csv": "github.com/casys-kaist/LLMServingSim@5daddb21 (2026-08-21, MIT), "
+    "end-to-end runs of vLLM 0.19.0: 300 ShareGPT requests each",
+}
+DROPPED_WHOLE = ("n", "pmin", "pmax")
 #: Sizes of the models that the layer tables name, as they were profiled: heads, KV heads, hidden, feed-forward,
 #: vocabulary, gated. github.com/microsoft/vidur@7d475133 (MIT); not every vocabulary is the published one.
 DIMS = {
@@ -89,6 +98,19 @@ def _write_copies(folder: Path) -> None:
     (TARGET / "kv_transfer.csv").write_bytes(text_of(columns, rows, source).replace(b"; a sample", b""))
 
 
+def _write_whole(folder: Path) -> None:
+    """Write the tables of whole steps and the log of requests, whole: a step is one of a few, a log one run."""
+    for name, source in WHOLE.items():
+        table = read_table(folder / name)
+        kept = {column: cells for column, cells in table.columns.items() if column not in DROPPED_WHOLE}
+        data = text_of(list(kept), zip(*kept.values()), source).replace(b"; a sample", b"")
+        stem = name.replace("/", "_").removesuffix(".csv")
+        if len(table) > ROWS // 2:
+            (TARGET / f"{stem}.csv.gz").write_bytes(gzip.compress(data, 9, mtime=0))
+        else:
+            (TARGET / f"{stem}.csv").write_bytes(data)
+
+
 def main() -> None:
     """Write the samples and the sizes of the models they name."""
     folder = Path(sys.argv[1])
@@ -99,6 +121,7 @@ def main() -> None:
         target = TARGET / f"{Path(name).name.split('.')[0]}.csv.gz"
         target.write_bytes(gzip.compress(data, 9, mtime=0))
     _write_copies(folder)
+    _write_whole(folder)
     header = ["model", "n_head", "n_kv_head", "n_embd", "n_expanded_embd", "vocab_size", "use_gated_mlp"]
     sizes = [[model, *map(str, values)] for model, values in DIMS.items()]
     (TARGET / "model_dims.csv").write_bytes(

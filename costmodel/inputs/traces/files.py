@@ -15,9 +15,19 @@ from ...errors import InputError
 _GZIP = b"\x1f\x8b"
 
 
+def _pass_remarks(text: TextIO) -> None:
+    """Leave out the lines that say where a file is from. What cannot be read twice has none."""
+    if not text.seekable():
+        return
+    start = text.tell()
+    while text.readline().startswith("#"):
+        start = text.tell()
+    text.seek(start)
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
-    """Give the text of a trace file, line ends as they are.
+    """Give the text of a trace file, line ends as they are, from the first line that is no remark (#).
 
     Raises InputError, also while the text is read: no such file, a folder, not readable, a damaged gzip
     file, not UTF-8.
@@ -29,6 +39,7 @@ def opened(path: Path) -> Iterator[TextIO]:
         with path.open("rb") as raw:
             data = gzip.GzipFile(fileobj=raw) if raw.peek(2).startswith(_GZIP) else raw
             with TextIOWrapper(data, encoding="utf-8-sig", newline="") as text:
+                _pass_remarks(text)
                 yield text
     except FileNotFoundError:
         raise InputError("no such trace file", where=where) from None

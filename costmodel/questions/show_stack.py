@@ -1,0 +1,65 @@
+"""A software stack: its parameters by GPU, how far they are off, and what they were fitted to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+from ..answer import About
+from ..inputs.stack import StackFit, load_stack
+from .show_model import SCHEMA
+
+
+@dataclass(frozen=True)
+class StackFitEntry:
+    """A stack on a GPU (or ``any``). ``parameters`` in SI, those that do nothing left out; ``errors``: what to expect
+    of each measure, as fractions.
+    """
+
+    gpu: str
+    parameters: dict[str, float]
+    errors: dict[str, float]
+    fitted_on: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StackEntry:
+    """A stack: an engine at a version, by GPU."""
+
+    schema: str
+    name: str
+    engine: str
+    version: str
+    date: str
+    fits: tuple[StackFitEntry, ...]
+    about: About
+
+
+def stack_row(name: str) -> dict[str, object]:
+    found = load_stack(name)
+    return {
+        "name": found.name,
+        "engine": found.engine,
+        "version": found.version,
+        "gpus": ", ".join(found.fits),
+        "error": min(fit.error() for fit in found.fits.values()),
+    }
+
+
+def stack_entry(name: str) -> StackEntry:
+    found = load_stack(name)
+    about = About(
+        assumptions=(
+            "errors: the factor of the mean log error held out (any: carried to another GPU), less 1",
+        ),
+        sources=(found.source,),
+    )
+    fits = tuple(_entry(fit) for fit in found.fits.values())
+    return StackEntry(SCHEMA, found.name, found.engine, found.version, found.date, fits, about)
+
+
+def _entry(fit: StackFit) -> StackFitEntry:
+    given = asdict(fit.parameters)
+    plain = {name: 1.0 if name.endswith(("factor", "share")) else 0.0 for name in given}
+    changed = {name: value for name, value in given.items() if not math.isclose(value, plain[name])}
+    return StackFitEntry(fit.gpu, changed, {name: fit.error(name) for name in fit.errors}, fit.fitted_on)
