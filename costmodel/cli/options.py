@@ -194,6 +194,12 @@ def stack_option() -> Callable[[F], F]:
     return option("--stack", type=Known("NAME|FILE", _stacks), help=text)
 
 
+def skew_option() -> Callable[[F], F]:
+    """How unevenly experts are chosen."""
+    text = "Standard deviation of how often experts are chosen, over the mean; 0: all alike."
+    return option("--expert-skew", type=Quantity("1", positive=False, most=10), default="0", help=text)
+
+
 def link_option(*, required: bool = False) -> Callable[[F], F]:
     """A link by name or file."""
     text = "Link: a packaged name (costmodel show links) or a TOML file."

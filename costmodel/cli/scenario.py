@@ -23,6 +23,7 @@ from .options import (
     nics_option,
     option,
     overlap_option,
+    skew_option,
     stack_option,
     tokens_option,
     tp_option,
@@ -113,6 +114,7 @@ def deployment_options() -> Callable[[F], F]:
         *engine_options(),
         efficiency_option(),
         stack_option(),
+        skew_option(),
     )  # fmt: skip
 
 
@@ -146,7 +148,7 @@ def stated(ctx: click.Context) -> dict[str, str]:
 
 SCENARIO_KEYS = (
     "topology", "link", "connector", "nics", "tp", "prefill_tp", "decode_tp", "dtype", "kv_dtype", "overlap",
-    "efficiency", "stack",
+    "efficiency", "stack", "expert_skew",
 )  # fmt: skip
 WORKLOAD_KEYS = (
     "isl", "osl", "cached", "rate", "cv", "slo_ttft", "slo_tpot", "attainment", "no_slo",
@@ -155,7 +157,7 @@ WORKLOAD_KEYS = (
 
 #: What only GPUs give a meaning to.
 ENGINE_KEYS = (
-    "topology", "prefill_tp", "dtype", "overlap", "efficiency", "stack", "max_seqs", "kv_policy", "lag",
+    "topology", "prefill_tp", "dtype", "overlap", "efficiency", "stack", "expert_skew", "max_seqs", "kv_policy", "lag",
     "routing", "first_token", *ENGINE_OPTIONS,
 )  # fmt: skip
 

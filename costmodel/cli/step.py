@@ -17,6 +17,7 @@ from .options import (
     kv_dtype_option,
     model_argument,
     option,
+    skew_option,
     stack_option,
     tokens_option,
     tp_option,
@@ -42,6 +43,7 @@ from .options import (
 @kv_dtype_option()
 @efficiency_option()
 @stack_option()
+@skew_option()
 @answers("step")
 def command(**options: Any) -> object:
     """Time of one step of MODEL, operator by operator, with its band and its physical bound.

@@ -49,6 +49,7 @@ def as_instance(
     kv_dtype: str | None = None,
     efficiency: Efficiency | str | Path | None = None,
     stack: Stack | str | Path | None = None,
+    expert_skew: float = 0.0,
 ) -> InstanceKind:
     """Return the instance kind of these names or objects; ``efficiency``: those to use first;
     ``stack``: what an engine adds to them.
@@ -58,8 +59,9 @@ def as_instance(
     gpu = as_gpu(hardware)
     layout = Parallelism(tp=tp, ep=ep)
     return make_instance(
-        as_model(model), gpu, layout, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency, stack=stack
-    )
+        as_model(model), gpu, layout, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency, stack=stack,
+        expert_skew=expert_skew,
+    )  # fmt: skip
 
 
 def kv_dtype_of(model: Model, kv_dtype: str | None, dtype: str | None = None) -> str:

@@ -106,6 +106,7 @@ def ask_step(
     kv_dtype: str | None = None,
     efficiency: Efficiency | str | Path | None = None,
     stack: Stack | str | Path | None = None,
+    expert_skew: float = 0.0,
 ) -> StepAnswer:
     """Return the time of a step.
 
@@ -116,8 +117,9 @@ def ask_step(
     Raises InputError for values that are missing, wrong or mean nothing in that phase.
     """
     kind = as_instance(
-        model, hardware, tp=tp, ep=ep, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency, stack=stack
-    )
+        model, hardware, tp=tp, ep=ep, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency, stack=stack,
+        expert_skew=expert_skew,
+    )  # fmt: skip
     shape = _shape(phase, isl, cached, batch, context, chunk)
     total = shape.batch * shape.context
     step = analyse_step(kind, shape.chunks, last=shape.last, batch=shape.batch, context=total)

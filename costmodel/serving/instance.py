@@ -19,6 +19,8 @@ from ..memory.kv import check_cache
 from ..memory.parallelism import Parallelism, check_tp
 from ..operators.catalogue import KINDS
 
+#: Largest variation of expert loads: a few experts take nearly everything.
+MOST_SKEW = 10.0
 WIDE = ("bf16", "fp16", "fp32")
 
 
@@ -30,7 +32,7 @@ class InstanceKind:
 
     ``weight_dtype`` is the format that the checkpoint states, or the dtype it is loaded in. Products run in
     the dtype that the format of their weights says (:meth:`format_of`); activations, attention, router and
-    head are two bytes wide (fp32 models: four).
+    head are two bytes wide (fp32 models: four). ``expert_skew``: variation of how often experts are chosen.
     """
 
     model: Model
@@ -40,6 +42,7 @@ class InstanceKind:
     kv_dtype: str
     efficiency: Efficiency
     stack: StackFit | None = None
+    expert_skew: float = 0.0
 
     @property
     def tp(self) -> int:
@@ -109,7 +112,11 @@ class InstanceKind:
             said.append(f"{self.gpu.name} states no L2 cache: no operator is taken to find its input there")
         blocks = (block for layer in self.model.layers for block in layer.blocks)
         if any(isinstance(block, Experts) for block in blocks):
-            said.append("every expert is chosen as often as any other")
+            said.append(
+                f"experts are chosen unevenly, with a variation of {self.expert_skew:g}"
+                if self.expert_skew
+                else "every expert is chosen as often as any other"
+            )
             if self.parallelism.ep > 1:
                 said += [
                     "GPUs that share out experts are equally loaded, the busiest with one routed token at least: "
@@ -148,16 +155,20 @@ def make_instance(
     kv_dtype: str | None = None,
     efficiency: Efficiency | str | Path | None = None,
     stack: Stack | str | Path | None = None,
+    expert_skew: float = 0.0,
 ) -> InstanceKind:
     """Return a checked instance kind.
 
     ``dtype`` None: that in which engines load the checkpoint. ``efficiency``: fits to use before the packaged ones.
     ``stack``: what an engine adds to its operators; None: nothing, they run one after the other without gaps.
+    ``expert_skew``: standard deviation of the loads of experts over their mean, 0 where all are chosen alike.
 
     Raises InputError for a layout that does not divide the model or has no step times, or a dtype the GPU has no
     peak for.
     """
     layout = parallelism or Parallelism()
+    if not 0 <= expert_skew <= MOST_SKEW:
+        raise InputError(f"--expert-skew {expert_skew:g} does not lie in 0 .. {MOST_SKEW:g}")
     weight_dtype = loaded_dtype(model) if dtype is None else dtype
     storage_of(model, weight_dtype)
     stored_dtype = default_cache_dtype(model, weight_dtype) if kv_dtype is None else kv_dtype
@@ -172,7 +183,7 @@ def make_instance(
     if stack is not None:
         engine = (stack if isinstance(stack, Stack) else packaged_stack(str(stack))).on(gpu)
         fits = with_stack(fits, engine)
-    kind = InstanceKind(model, gpu, layout, weight_dtype, stored_dtype, fits, engine)
+    kind = InstanceKind(model, gpu, layout, weight_dtype, stored_dtype, fits, engine, expert_skew)
     _ = kind.product_peak, kind.activation_peak
     return kind
 

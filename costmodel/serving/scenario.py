@@ -49,6 +49,7 @@ class Scenario:
     settings: Settings = field(default_factory=Settings)
     efficiency: Efficiency | str | Path | None = None
     stack: Stack | str | Path | None = None
+    expert_skew: float = 0.0
 
     def deployment(self) -> Deployment:
         """Return the deployment. Raises InputError for bad names or values, NoAnswerError where nothing fits."""
@@ -76,5 +77,5 @@ class Scenario:
         layout = Parallelism(tp=self._tp(tp))
         return make_instance(
             model, gpu, layout, dtype=self.dtype, kv_dtype=self.kv_dtype, efficiency=self.efficiency,
-            stack=self.stack,
+            stack=self.stack, expert_skew=self.expert_skew,
         )  # fmt: skip

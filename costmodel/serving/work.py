@@ -233,7 +233,7 @@ def _experts(build: Builder, ffn: Experts, count: int, tokens: float) -> None:
     each, narrow = build.stored(f"{ffn.module}.experts.up_proj")
     done = operators.experts(
         tokens, ffn.top_k, local, inner, width, ffn.matrices, each, kind.activation_bytes_each,
-        ranks=ffn.experts / local,
+        ranks=ffn.experts / local, skew=kind.expert_skew,
     )  # fmt: skip
     build.loads.append(Load("experts", "moe_fp8" if narrow else "moe", count, done))
     if ffn.shared_width:
