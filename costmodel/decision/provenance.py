@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..inputs.model import Recurrent
 from ..inputs.workload import Workload
 from ..serving.deployment import Deployment
-from ..serving.instance import FitUsed, InstanceKind, fits_used
+from ..serving.instance import FitUsed, InstanceKind, fits_used, told_of
 from ..serving.memory import GIB, KvPool
 from ..serving.strategies import Rule
 from ..units import format_si
@@ -70,6 +70,7 @@ def serving_assumptions(deployment: Deployment, rule: Rule | None) -> tuple[str,
         *dict.fromkeys(note for pool in _pools(deployment) for note in pool.notes),
         ROUTINGS[settings.routing],
         *([_deflection(rule)] if rule else []),
+        *(told_of(kind.stack) for kind in (deployment.prefill,) if kind.stack),
         *(_efficiency(kind) for kind in dict.fromkeys((deployment.prefill, deployment.decode))),
         *(note for kind in dict.fromkeys((deployment.prefill, deployment.decode)) for note in kind.notes()),
     ]
@@ -129,6 +130,8 @@ def hardware_sources(deployment: Deployment) -> tuple[str, ...]:
             if name in used:
                 owner = fit.borrowed or kind.gpu.name
                 lines.append(f"{name} fit, {owner}, {fit.stack or kind.efficiency.stack}: {fit.source}")
+        if kind.stack:
+            lines.append(f"stack {kind.stack.stack}: {kind.stack.source}")
     path = deployment.path
     for owner, values in ((path.link.name, path.link.values), (path.connector.name, path.connector.values)):
         lines += [f"{owner} {key} {value.text}: {value.source}" for key, value in values.items()]
@@ -139,7 +142,7 @@ def hardware_sources(deployment: Deployment) -> tuple[str, ...]:
 def not_modelled(deployment: Deployment) -> tuple[str, ...]:
     """Return what the figures leave out."""
     left = [
-        "CPU front end, tokenising and scheduling time",
+        *(() if deployment.decode.stack else ("CPU front end, tokenising and scheduling time (--stack)",)),
         "collectives and copies sharing a wire",
         "speculative decoding",
     ]

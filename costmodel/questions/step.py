@@ -17,7 +17,7 @@ from ..inputs.model import LatentAttention, Model, Recurrent
 from ..inputs.stack import Stack
 from ..memory.kv import bytes_per_gpu
 from ..operators.catalogue import FORMS
-from ..serving.instance import FitUsed, InstanceKind, fits_used
+from ..serving.instance import FitUsed, InstanceKind, fits_used, told_of
 from ..serving.step import Operator, StepTimes, analyse_step
 from ..serving.work import Chunk, local_kv_heads
 from .inputs import as_instance, check_whole, context_warnings, model_source
@@ -273,6 +273,13 @@ def _about(kind: InstanceKind, used: Sequence[FitUsed], phase: str, prompt: Chun
     if phase == "mixed":
         apart = "" if any(fit.kind == "attention_mixed" for fit in used) else " but attention"
         said.append(f"chunk and decodes share every operator{apart}")
+    stack = kind.stack
+    if stack is None:
+        left_out = ["host and scheduler time between steps (--stack)", "sampling"]
+    else:
+        left_out = ["what comes before and after steps"]
+        said.append(told_of(stack))
+        figures.append(f"stack {stack.stack}: {stack.source}")
     warnings = [
         f"{fit.kind}: borrowed from {fit.borrowed}, {fit.stack}; counted with an error of {fit.error:.0%}"
         for fit in used
@@ -281,6 +288,6 @@ def _about(kind: InstanceKind, used: Sequence[FitUsed], phase: str, prompt: Chun
     return About(
         assumptions=(*said, *kind.notes(), *kind.model.notes),
         sources=(model_source(kind.model), *figures, *(f"{fit.kind}: {fit.source}" for fit in used)),
-        not_modelled=("host and scheduler time between steps", "sampling", "whether the KV of the step fits"),
+        not_modelled=(*left_out, "whether the KV of the step fits"),
         warnings=(*warnings, *context_warnings(kind.model, longest)),
     )

@@ -26,15 +26,16 @@ def edges(kind: InstanceKind, names: Iterable[str], measure: str | None = None) 
     A stack that was fitted to whole steps on this very GPU has made up for fits that are borrowed: their own held-out
     errors count then, and that of the stack's steps besides.
     """
-    own = kind.stack is not None and kind.stack.gpu == kind.gpu.name and not kind.stack.elsewhere
+    stack, model = kind.stack, kind.model.name
+    own = stack is not None and stack.gpu == kind.gpu.name and not stack.elsewhere and stack.saw(model)
     found = {}
     for name in names:
         fit = fit_of(kind, name)
         found[name] = COVER * (LEFT * fit.held_out_mape if own else fit.error)
-    if kind.stack is None:
+    if stack is None:
         found[WHOLE] = math.expm1(COVER * OPERATORS_ALONE)
-    elif kind.stack.error(measure):
-        found[WHOLE] = (1 + kind.stack.error(measure)) ** COVER - 1
+    elif stack.error(measure, model):
+        found[WHOLE] = (1 + stack.error(measure, model)) ** COVER - 1
     return found
 
 

@@ -18,6 +18,7 @@ from ..inputs.stack import Stack, StackFit, packaged_stack, with_stack
 from ..memory.kv import check_cache
 from ..memory.parallelism import Parallelism, check_tp
 from ..operators.catalogue import KINDS
+from ..units import format_si
 
 #: Largest variation of expert loads: a few experts take nearly everything.
 MOST_SKEW = 10.0
@@ -200,6 +201,15 @@ def fit_of(kind: InstanceKind, operator: str) -> OperatorFit:
             f"no fit for {operator!r} on {kind.gpu.name}{why}: {kind.efficiency.gpu}, {kind.efficiency.stack} has "
             f"{known}, and no GPU of a near generation was measured that could lend it"
         ) from None
+
+
+def told_of(stack: StackFit) -> str:
+    """Say what a stack was fitted to and how far it is off."""
+    latency = stack.parameters.request_latency
+    constant = f"; {format_si(latency, 'second')} of TTFT before and after steps" if latency else ""
+    return (
+        f"stack {stack.stack}, fitted on {stack.gpu}: steps within {stack.error():.0%} on average{constant}"
+    )
 
 
 @dataclass(frozen=True)
