@@ -70,7 +70,7 @@ def serving_assumptions(deployment: Deployment, rule: Rule | None) -> tuple[str,
         *dict.fromkeys(note for pool in _pools(deployment) for note in pool.notes),
         ROUTINGS[settings.routing],
         *([_deflection(rule)] if rule else []),
-        *(told_of(kind.stack) for kind in (deployment.prefill,) if kind.stack),
+        *(told_of(kind.stack, kind.model.name) for kind in (deployment.prefill,) if kind.stack),
         *(_efficiency(kind) for kind in dict.fromkeys((deployment.prefill, deployment.decode))),
         *(note for kind in dict.fromkeys((deployment.prefill, deployment.decode)) for note in kind.notes()),
     ]

@@ -278,7 +278,7 @@ def _about(kind: InstanceKind, used: Sequence[FitUsed], phase: str, prompt: Chun
         left_out = ["host and scheduler time between steps (--stack)", "sampling"]
     else:
         left_out = ["what comes before and after steps"]
-        said.append(told_of(stack))
+        said.append(told_of(stack, kind.model.name))
         figures.append(f"stack {stack.stack}: {stack.source}")
     warnings = [
         f"{fit.kind}: borrowed from {fit.borrowed}, {fit.stack}; counted with an error of {fit.error:.0%}"

@@ -203,13 +203,13 @@ def fit_of(kind: InstanceKind, operator: str) -> OperatorFit:
         ) from None
 
 
-def told_of(stack: StackFit) -> str:
-    """Say what a stack was fitted to and how far it is off."""
+def told_of(stack: StackFit, model: str) -> str:
+    """Say what a stack was fitted to and how far it is off on a model."""
     latency = stack.parameters.request_latency
     constant = f"; {format_si(latency, 'second')} of TTFT before and after steps" if latency else ""
-    return (
-        f"stack {stack.stack}, fitted on {stack.gpu}: steps within {stack.error():.0%} on average{constant}"
-    )
+    where = f"{stack.gpu}{'' if stack.saw(model) else ', of other models'}"
+    error = f"{stack.error(model=model):.0%}"
+    return f"stack {stack.stack}, fitted on {where}: steps within {error} on average{constant}"
 
 
 @dataclass(frozen=True)
