@@ -103,7 +103,7 @@ def test_a_factor_multiplies_all_but_the_traffic_of_attention_of_prompts(gpu: st
 
     def check(kind: InstanceKind, load: Load, before: float, after: float) -> None:
         if load.kind in OF_PROMPTS:
-            streamed = load.bytes_moved / kind.memory_peak
+            streamed = 3 * load.bytes_moved / kind.memory_peak  # keys and values are written besides
             least = 1.37 * (before - streamed) + streamed
             assert least * (1 - 1e-9) <= after <= 1.37 * before * (1 + 1e-9), load.work
 
