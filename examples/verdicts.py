@@ -1,6 +1,6 @@
 """The verdicts of the five packaged workloads with their bands: python examples/verdicts.py
 
-Which are clear, which are too close to call, and what to measure to settle them. Half a minute.
+Which are clear, which are too close to call, and what to measure to settle them. A minute or two.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def page() -> str:
 
 
 READING = """
-bursty has no band: its load varies, the closed form has no means for it, and bands rest on them.
+Bands of the first four are recomputed from closed-form means; bursty varies over time, has no such means, and is \
+replayed at each moved step time.
 """
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes
 from ..serving.strategies import Strategy
+from .moved import Moved
 
 COPY = "kv_copy"
 Form = Callable[[float], ClosedForm]
@@ -64,7 +65,12 @@ def _factors(kind: InstanceKind, name: str, error: float) -> dict[str, float]:
 
 
 class Bands:
-    """Closed forms of one comparison at nominal and at perturbed step times."""
+    """Closed forms of one comparison at nominal and at perturbed step times.
+
+    ``replayed`` recomputes by replay what the closed form has no means for; None: it then has no band.
+    """
+
+    replayed: Moved | None = None
 
     def __init__(
         self,
@@ -75,7 +81,7 @@ class Bands:
     ) -> None:
         self.workload, self.gpus = workload, deployment.gpus
         self.kinds = ["", *errors(deployment)]
-        cases = [(deployment, times), *perturbed(deployment, times)]
+        self.moves = cases = [(deployment, times), *perturbed(deployment, times)]
 
         def form(case: tuple[Deployment, dict[InstanceKind, StepTimes]]) -> Form:
             return lambda rate: ClosedForm(case[0], workload.at_rate(rate), case[1], points)
@@ -91,9 +97,17 @@ class Bands:
         return self._means[strategy]
 
     def delays(self, strategy: Strategy) -> list[float] | None:
-        """Mean delays, nominal first; None where one of them has no closed form."""
+        """Mean delays, nominal first; None where one of them is not known, or not above 0."""
         values = [m.delay_s for m in self.means(strategy)]
+        if self.by_replay(strategy):
+            assert self.replayed is not None
+            values = [f.delay_s for f in self.replayed.figures(strategy)]
         return None if any(v is None or v <= 0 for v in values) else [v for v in values if v is not None]
+
+    def by_replay(self, strategy: Strategy) -> bool:
+        """Say whether bands of a stable strategy are replayed: where the closed form has no means of it."""
+        nominal = self.means(strategy)[0]
+        return self.replayed is not None and nominal.stable and nominal.delay_s is None
 
     def widest(self, values: Sequence[float]) -> str:
         """Return the operator kind that moves a figure most; values as :meth:`delays` returns them."""
@@ -103,6 +117,9 @@ class Bands:
     def factor(self, strategy: Strategy, measure: str) -> float | None:
         """Factor of the band of ``ttft_s`` or ``tpot_s``, from its closed-form mean; None where it has none."""
         values = [getattr(m, measure) for m in self.means(strategy)]
+        if self.by_replay(strategy):
+            assert self.replayed is not None
+            values = [getattr(f, measure) for f in self.replayed.figures(strategy)]
         if any(v is None for v in values):
             return None
         return spread(values[0], values[1:])
@@ -114,8 +131,10 @@ class Bands:
         times by holding the mean of what binds: TTFT, TPOT, or the utilisation of the busiest pool. None where
         it has no means there.
         """
-        if goodput <= 0 or self.workload.bursty:
+        if goodput <= 0:
             return None
+        if self.workload.bursty:
+            return self.replayed.rates(strategy, goodput) if self.replayed else None
         level = _level(self.forms[0](goodput).means(strategy), binding)
         if level is None:
             return None

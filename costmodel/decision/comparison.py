@@ -21,11 +21,13 @@ from ..serving.table import step_tables
 from .bands import Bands
 from .figures import figures, grouped, pools
 from .goodput import PROBE, Goodput, Search
+from .moved import Moved
 from .results import StrategyResult
 
 #: Requests drawn at the given rate: a P95 with a confidence interval, at once.
 REQUESTS = 2000
 
+_ONLY_TWO = "the closed form has no means of this load; goodput is replayed at moved step times for the best two alone"
 _NO_BAND = "the closed form has no means at every moved step time, and bands rest on them"
 
 Progress = Callable[[str], None]
@@ -65,6 +67,10 @@ class Comparison:
         self.tables = step_tables(deployment.kinds)
         self.ideal = Ideal(list(self.tables.values()))
         self.bands = Bands(deployment, workload, self.times)
+        if options.method == "replay":
+            self.bands.replayed = Moved(
+                self.bands.moves, self.tables, workload, lambda: self.requests, options.seed, options.progress
+            )
         self._requests: list[Request] | None = None
         self._runs: dict[Strategy, Run] = {}
         self._goodputs: dict[Strategy, Goodput] = {}
@@ -170,19 +176,30 @@ class Comparison:
         if not self.workload.slo.given:
             return replace(result, goodput_reason="no SLO is given")
         found, gpus = self.goodput(strategy), self.deployment.gpus
-        rates = self.bands.rates(strategy, found.rate_per_s, found.binding)
-        noise = [rates[0] * (1 + (found.sampling or 0.0))] if rates else []
-        factor = None if rates is None else spread(rates[0], rates[1:] + noise)
-        best = found.rate_per_s / gpus
-        return replace(
+        bare = replace(
             result,
-            goodput_per_gpu_per_s=best,
-            goodput_low_per_gpu_per_s=None if factor is None else best / factor,
-            goodput_high_per_gpu_per_s=None if factor is None else best * factor,
-            band_reason=result.band_reason if factor is not None else _NO_BAND,
+            goodput_per_gpu_per_s=found.rate_per_s / gpus,
             goodput_binding=found.binding,
             goodput_sampling=found.sampling,
             goodput_reason=found.reason,
+        )
+        if self.bands.by_replay(strategy):
+            return replace(bare, band_reason=_ONLY_TWO)
+        return self.goodput_banded(bare, strategy)
+
+    def goodput_banded(self, result: StrategyResult, strategy: Strategy) -> StrategyResult:
+        """Return a result with the band of its goodput, where it has one."""
+        if result.goodput_per_gpu_per_s is None or result.goodput_low_per_gpu_per_s is not None:
+            return result
+        found, best = self.goodput(strategy), result.goodput_per_gpu_per_s
+        rates = self.bands.rates(strategy, found.rate_per_s, found.binding)
+        noise = [rates[0] * (1 + (found.sampling or 0.0))] if rates else []
+        factor = None if rates is None else spread(rates[0], rates[1:] + noise)
+        return replace(
+            result,
+            goodput_low_per_gpu_per_s=None if factor is None else best / factor,
+            goodput_high_per_gpu_per_s=None if factor is None else best * factor,
+            band_reason=None if factor is not None else _NO_BAND,
         )
 
 

@@ -82,6 +82,12 @@ class _Question:
         compare, deployment, workload = self.compare, self.deployment, self.workload
         results = with_splitting([compare.result(s) for s in self.strategies], advice.POOLED)
         verdict = judge(results, self.strategies, compare.bands)
+        results = [
+            compare.goodput_banded(result, strategy)
+            if result.name in (verdict.best, verdict.runner_up)
+            else result
+            for result, strategy in zip(results, self.strategies)
+        ]
         best = next((s for s in self.strategies if s.name == verdict.best), None)
         splits = tuple(alternatives.splits(compare, best if best and not best.pooled else DISAGGREGATED))
         absorbed, share, reason = alternatives.deflectable(compare, self.point, self.rule)
