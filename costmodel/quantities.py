@@ -214,6 +214,8 @@ TERMS: dict[str, tuple[str, str, str]] = {
     "goodput": ("request/second", "", "highest arrival rate at which SLO attainment reaches its target"),
     "SLO attainment": ("1", "", "share of requests that meet every SLO"),
     "KV cache": ("byte", "S", "keys and values (or latents) kept for attention: a slope and a constant"),
+    "stack": ("", "", "an engine at a version: what it adds to the operators of a step and to a request"),
+    "band": ("", "", "best / factor .. best x factor, made to hold four truths in five"),
     "KV pool": ("byte", r"M_{KV}", "memory of a GPU that an engine sets aside for the KV cache"),
     "KV block": (
         "token",

@@ -142,7 +142,7 @@ def hardware_sources(deployment: Deployment) -> tuple[str, ...]:
 def not_modelled(deployment: Deployment) -> tuple[str, ...]:
     """Return what the figures leave out."""
     left = [
-        *(() if deployment.decode.stack else ("CPU front end, tokenising and scheduling time (--stack)",)),
+        *(() if deployment.decode.stack else ("front end, tokenising and scheduling (--stack)",)),
         "collectives and copies sharing a wire",
         "speculative decoding",
     ]
