@@ -55,7 +55,11 @@ def loads_of(gpu: str) -> list[tuple[tuple[str, int, dict[str, Any]], list[Load]
     for setting in settings(gpu):
         model, tp, options = setting
         kind = kind_under(None, model, gpu, tp, **options)
-        loads = [load for chunks, *rest in STEPS for load in step_loads(kind, chunks, len(chunks), *rest)]
+        loads = [
+            load
+            for chunks, batch, context in STEPS
+            for load in step_loads(kind, chunks, len(chunks), batch, context)
+        ]
         found.append((setting, loads))
     by_hand = [Load("add", "add", 1, operators.streaming(900, 4096, 3, 2))]
     for name in COLLECTIVES:
