@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .inputs.link import load_link as load_link
     from .inputs.load import Load as Load
     from .inputs.parameters import count_parameters as count_parameters
+    from .inputs.stack import load_stack as load_stack
     from .inputs.step_times import load_steps as load_steps
     from .inputs.traces import Reading as Reading
     from .inputs.traces import read_trace as read_trace
@@ -38,12 +39,15 @@ if TYPE_CHECKING:
     from .questions.break_even import ask_break_even as ask_break_even
     from .questions.calibrate import ask_calibrate as ask_calibrate
     from .questions.calibrate_requests import ask_calibrate_requests as ask_calibrate_requests
+    from .questions.calibrate_stack import ask_calibrate_stack as ask_calibrate_stack
     from .questions.kv import ask_kv as ask_kv
     from .questions.recommend import ask_recommend as ask_recommend
     from .questions.replay import ask_replay as ask_replay
     from .questions.step import ask_step as ask_step
     from .questions.transfer import ask_transfer as ask_transfer
     from .questions.validate import ask_validate as ask_validate
+    from .serving.closed_loop import Loop as Loop
+    from .serving.closed_loop import closed_loop as closed_loop
     from .serving.deployment import Deployment as Deployment
     from .serving.deployment import Settings as Settings
     from .serving.handover import Handover as Handover
@@ -70,6 +74,7 @@ __all__ = [
     "ask_validate",
     "ask_calibrate",
     "ask_calibrate_requests",
+    "ask_calibrate_stack",
     # the comparison
     "Scenario",
     "Settings",
@@ -94,6 +99,7 @@ __all__ = [
     "load_gpu",
     "load_efficiency",
     "load_steps",
+    "load_stack",
     "load_link",
     "load_connector",
     "make_instance",
@@ -104,6 +110,8 @@ __all__ = [
     "count_parameters",
     "analyse_step",
     "Chunk",
+    "closed_loop",
+    "Loop",
     "analyse_transfer",
     "Handover",
     # the formula book
@@ -132,10 +140,13 @@ _MODULES = {
     "serving.memory": ("kv_pool",),
     "inputs.parameters": ("count_parameters",),
     "inputs.efficiency": ("load_efficiency",),
+    "inputs.stack": ("load_stack",),
     "inputs.step_times": ("load_steps",),
+    "serving.closed_loop": ("Loop", "closed_loop"),
     "questions.break_even": ("ask_break_even",),
     "questions.calibrate": ("ask_calibrate",),
     "questions.calibrate_requests": ("ask_calibrate_requests",),
+    "questions.calibrate_stack": ("ask_calibrate_stack",),
     "questions.kv": ("ask_kv",),
     "questions.recommend": ("ask_recommend",),
     "questions.replay": ("ask_replay",),

@@ -214,7 +214,6 @@ TERMS: dict[str, tuple[str, str, str]] = {
     "goodput": ("request/second", "", "highest arrival rate at which SLO attainment reaches its target"),
     "SLO attainment": ("1", "", "share of requests that meet every SLO"),
     "KV cache": ("byte", "S", "keys and values (or latents) kept for attention: a slope and a constant"),
-    "stack": ("", "", "an engine at a version: what it adds to the operators of a step and to a request"),
     "band": ("", "", "best / factor .. best x factor, made to hold four truths in five"),
     "KV pool": ("byte", r"M_{KV}", "memory of a GPU that an engine sets aside for the KV cache"),
     "KV block": (
@@ -320,7 +319,12 @@ TERMS: dict[str, tuple[str, str, str]] = {
     "token budget": ("token", "", "all tokens of a step: decodes and prefill"),
     "chunk": ("token", "c", "prefill tokens of a step"),
     "busy share": ("1", "", "share of time that a pool runs steps"),
-    "stack": ("", "", "the software that ran an operator, and its version: vllm-0.24.0, nccl-2.27.3"),
+    "stack": (
+        "",
+        "",
+        "the software that ran an operator or a step, and its version: vllm-0.24.0, nccl-2.27.3; --stack: what an "
+        "engine adds to operators",
+    ),
     "calibrated": (
         "",
         "",

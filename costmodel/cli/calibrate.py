@@ -56,7 +56,8 @@ def _selection(ctx: click.Context, param: click.Parameter, text: str | None) -> 
 )
 @answers("calibrate")
 def command(files: tuple[str, ...], **options: Any) -> object:
-    """Fit operators to tables (.csv, .csv.gz, or folders of them), or step times to a LOG of requests; -o writes them.
+    """Fit operators to tables (.csv, .csv.gz, or folders of them), a stack to tables of whole steps or closed loops, or
+    step times to a LOG of requests; -o writes them.
 
     Tables: half of the shapes or models is fitted, the other half only predicted; both errors are stated. The
     tables have the columns that validate reads.
@@ -70,6 +71,7 @@ def command(files: tuple[str, ...], **options: Any) -> object:
     \b
     Examples:
       costmodel calibrate my_gemms.csv --hardware h200-sxm --stack vllm-0.24.0 -o mine.toml
+      costmodel calibrate my_loops.csv -o stack.toml
       costmodel calibrate requests.csv --select model=Qwen/Qwen3-32B,tp=2 -o steps.toml
       costmodel calibrate result.json --model Qwen3-8B --hardware h100-sxm --max-seqs 256
     """
@@ -81,6 +83,10 @@ def command(files: tuple[str, ...], **options: Any) -> object:
         given = [f"--{name.replace('_', '-')}" for name, value in of_logs.items() if value is not None]
         if given:
             raise InputError(f"{', '.join(given)}: only for a log of requests; {files[0]} is none")
+        from ..questions.calibrate_stack import ask_calibrate_stack, whole_tables
+
+        if whole_tables(files):
+            return ask_calibrate_stack(files, **options)
         from ..questions.calibrate import ask_calibrate
 
         return ask_calibrate(files, **options)

@@ -24,6 +24,8 @@ FIRST_TOKEN, ELSEWHERE = 0.4, 0.25
 ANOTHER_MODEL = 0.15
 #: What was measured of a stack: whole steps, or means over requests of a closed loop.
 MEASURES = ("prefill", "decode", "ttft", "tpot")
+#: Decode steps are what TPOT is made of; prefill steps are a part of TTFT only.
+_LIKE = {"decode": "tpot", "tpot": "decode"}
 #: Parameters of operators that a stack overlaps (``launch_share``), and all that scale with a kernel's time.
 _LAUNCHES = ("latency", "pass_latency", "step_latency")
 _SHARES = ("compute_share", "bandwidth_share", "quantise_share", "cached_share")
@@ -99,6 +101,9 @@ class StackFit:
         ``model``: of which it is expected, where the fit may not have seen it. A fraction: the factor of the mean log
         error, less 1.
         """
+        if measure != "ttft" and measure not in self.errors:
+            measure = _LIKE.get(measure or "")
+            measure = measure if measure in self.errors else None
         names = [measure] if measure else [name for name in self.errors if name != "ttft"]
         logs = [self._error(self.errors.get(name, Measured()), name) for name in names]
         if model is not None and not self.saw(model):

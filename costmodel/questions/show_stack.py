@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 
 from ..answer import About
-from ..inputs.stack import StackFit, load_stack
+from ..inputs.stack import Stack, StackFit, load_stack
 from .show_model import SCHEMA
 
 
@@ -47,7 +47,11 @@ def stack_row(name: str) -> dict[str, object]:
 
 
 def stack_entry(name: str) -> StackEntry:
-    found = load_stack(name)
+    return entry_of(load_stack(name))
+
+
+def entry_of(found: Stack) -> StackEntry:
+    """Return a stack as it is shown."""
     about = About(
         assumptions=(
             "errors: the factor of the mean log error held out (any: carried to another GPU), less 1",

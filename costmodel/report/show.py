@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from ..inputs.stack import DIMENSIONS
 from ..questions.explain import FormulaEntry
 from ..questions.show import HardwareEntry, Listing, PathEntry, Value, WorkloadEntry
 from ..questions.show_engine import EngineEntry, FamilyEntry
 from ..questions.show_model import ModelEntry
 from ..questions.show_stack import StackEntry
 from ..units import Dimension, format_si
+from .calibrate_stack import stack
 from .explain import formula
 from .kv import LAYERS
 from .page import Block, Code, Heading, Page, Table, facts, shown, table
@@ -101,19 +101,6 @@ def _engine(answer: EngineEntry) -> list[Block]:
     return blocks
 
 
-def _stack(answer: StackEntry) -> list[Block]:
-    """The parameters of each GPU in their units, and what the fit saw."""
-    blocks: list[Block] = [facts(answer, {"engine": "engine", "version": "version", "date": "fitted on"})]
-    for fit in answer.fits:
-        told = tuple((name, format_si(value, DIMENSIONS[name], 4)) for name, value in fit.parameters.items())
-        errors = tuple(
-            (f"error of {name}", f"{value:.1%}".replace("%", " %")) for name, value in fit.errors.items()
-        )
-        blocks += [Heading(fit.gpu), Table((), told + errors, (False, False))]
-        blocks.append(f"Fitted to {', '.join(fit.fitted_on)}.")
-    return blocks
-
-
 def page(answer: Entry, detail: bool) -> Page:
     """Return the page of an answer; ``detail`` adds sources and notes of efficiencies."""
     if isinstance(answer, Listing):
@@ -133,7 +120,7 @@ def page(answer: Entry, detail: bool) -> Page:
     if isinstance(answer, EngineEntry):
         return Page(f"{answer.name}: {answer.title}", tuple(_engine(answer)), answer.about, cite=True)
     if isinstance(answer, StackEntry):
-        return Page(answer.name, tuple(_stack(answer)), answer.about, cite=True)
+        return Page(answer.name, tuple(stack(answer)), answer.about, cite=True)
     if isinstance(answer, FamilyEntry):
         return Page(answer.name, (answer.reads,), answer.about)
     if isinstance(answer, PathEntry):

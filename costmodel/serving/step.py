@@ -280,7 +280,8 @@ def analyse_step(
     by_kind: dict[str, float] = {}
     for op in operators:
         by_kind[op.kind] = by_kind.get(op.kind, 0.0) + op.time_s
-    moves = [by_kind.get(name, time) * edge for name, edge in edges(kind, by_kind).items()]
+    measure = None if batch and chunks else "decode" if batch else "prefill"
+    moves = [by_kind.get(name, time) * edge for name, edge in edges(kind, by_kind, measure).items()]
     factor = spread(time, [time + move for move in moves])
     return Step(
         time_s=time,

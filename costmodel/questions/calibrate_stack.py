@@ -1,0 +1,133 @@
+"""From tables of whole steps or closed loops to the stacks of the engines that were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date as calendar
+from pathlib import Path
+
+from ..answer import About
+from ..errors import InputError
+from ..inputs.hardware import Gpu, load_gpu
+from ..inputs.stack import Stack
+from ..measured.points import NOT_STATED, Given, Skipped
+from ..measured.table import read_table
+from ..measured.tables import files_of
+from ..measured.write import write_whole
+from ..whole.calibrate import ALTERNATE, calibrate_stacks, once, possible
+from ..whole.predict import Instances
+from ..whole.read import is_loops, is_steps, read_whole
+from ..whole.runs import Whole
+from ..whole.write import stack_toml
+from .calibrate import OTHER_SUFFIXES, SUFFIX, make_folder
+from .show_stack import StackEntry, entry_of
+
+SCHEMA = "costmodel.calibrate-stack/1"
+
+
+@dataclass(frozen=True)
+class CalibrateStackAnswer:
+    """Stacks with their errors, the files that were written, and rows that were left out."""
+
+    schema: str
+    date: str
+    stacks: tuple[StackEntry, ...]
+    files: tuple[str, ...]
+    left_out: tuple[Skipped, ...]
+    about: About
+
+
+def whole_tables(files: Sequence[str | Path]) -> bool:
+    """Say whether any of these files is a table of whole steps or closed loops; False where it cannot be read."""
+    try:
+        tables = [read_table(path) for path, named in files_of(files) if named]
+    except InputError:
+        return False
+    return any(is_steps(table) or is_loops(table) for table in tables)
+
+
+def ask_calibrate_stack(
+    files: Sequence[str | Path],
+    *,
+    hardware: Gpu | str | Path | None = None,
+    stack: str | None = None,
+    source: str | None = None,
+    output: str | Path | None = None,
+    date: str | None = None,
+) -> CalibrateStackAnswer:
+    """Fit a stack to every second configuration of each engine, version and GPU, and try it on the others.
+
+    ``hardware`` and ``stack``: of tables that do not say. ``source``: where they are from. ``output``: a file for
+    one stack, or a folder.
+
+    Raises InputError for tables that cannot be read or are of several kinds, fewer than two configurations (model,
+    dtype and TP) of an engine on a GPU, a missing scipy, or an ``output`` that cannot hold what there is.
+    """
+    given = Given(load_gpu(hardware) if isinstance(hardware, str | Path) else hardware, stack)
+    runs, left_out = _read(files, given)
+    instances = Instances()
+    kept, why = possible(runs, instances)
+    kept, again = once(kept)
+    left_out += [Skipped("rows", rows, reason) for reason, rows in sorted(why.items())]
+    left_out += [Skipped("rows", again, "the same measurement again")] if again else []
+    day = date or calendar.today().isoformat()
+    named = {NOT_STATED: "measured"}
+    told = source or ", ".join(Path(file).name for file in files)
+    found = calibrate_stacks(kept, instances, named, told, day, ALTERNATE)
+    if not found:
+        configurations = sorted({f"{run.setting.gpu.name}: {run.setting.key}" for run in kept})
+        raise InputError(
+            [
+                "a stack needs two configurations (model, dtype, TP) of an engine on one GPU, one to fit and one to "
+                f"try; the tables have {', '.join(configurations) or 'none that can be priced'}",
+                *(f"{left.rows:,} rows: {left.why}" for left in left_out),
+            ]
+        )
+    paths = {} if output is None else _paths(Path(output), found)
+    if output is not None:
+        make_folder(Path(output))
+        write_whole({path: stack_toml(one).encode() for path, one in paths.items()})
+    return CalibrateStackAnswer(
+        schema=SCHEMA,
+        date=day,
+        stacks=tuple(map(entry_of, found)),
+        files=tuple(map(str, paths)),
+        left_out=tuple(left_out),
+        about=About(
+            assumptions=(
+                "parameters minimise the soft-L1 of the logarithm of predicted over measured times",
+                "every second configuration is held out: only its errors are to be trusted",
+            ),
+            sources=(told,),
+        ),
+    )
+
+
+def _read(files: Sequence[str | Path], given: Given) -> tuple[list[Whole], list[Skipped]]:
+    tables = [read_table(path) for path, _ in files_of(files)]
+    other = [table.where for table in tables if not (is_steps(table) or is_loops(table))]
+    if other:
+        raise InputError(f"{other[0]} holds neither whole steps nor closed loops: calibrate it apart")
+    if any(map(is_steps, tables)) and any(map(is_loops, tables)):
+        raise InputError(
+            "the tables hold whole steps and closed loops: a stack is fitted to one kind of them"
+        )
+    runs, left_out = list[Whole](), list[Skipped]()
+    for table in tables:
+        found, read = read_whole(table, given)
+        runs += found
+        left_out += read.skipped
+    return runs, left_out
+
+
+def _paths(output: Path, stacks: Sequence[Stack]) -> dict[Path, Stack]:
+    """Return where each stack goes. Raises InputError where they cannot go there."""
+    if output.suffix == SUFFIX:
+        if len(stacks) > 1:
+            names = ", ".join(stack.name for stack in stacks)
+            raise InputError(f"--output {output}: the tables hold several stacks ({names}); pass a folder")
+        return {output: stacks[0]}
+    if output.suffix in OTHER_SUFFIXES:
+        raise InputError(f"--output {output}: a stack's file ends in {SUFFIX}; a folder takes one for each")
+    return {output / f"{stack.name}{SUFFIX}": stack for stack in stacks}
