@@ -93,8 +93,8 @@ def test_a_file_is_read_in_si(tmp_path: Path) -> None:
         ('"20 GB/s"', '"0 GB/s"', "fits.h100-sxm.large_message_rate"),
         ('large_message_rate = "20 GB/s"\n', "", "fits.h100-sxm.large_message and large_message_rate go together"),
         ('large_message = "32 MiB"\n', "", "fits.h100-sxm.large_message and large_message_rate go together"),
-        ("kernel_factor = 1.2", "kernel_factor = 0", "fits.h100-sxm.kernel_factor: 0 is not a number in (0, inf]"),
-        ("kernel_factor = 1.2", "launch_share = -0.1", "fits.h100-sxm.launch_share: -0.1 is not a number in [0, inf]"),
+        ("kernel_factor = 1.2", "kernel_factor = 0", "fits.h100-sxm.kernel_factor: 0 is not a number in [1, 1000]"),
+        ("kernel_factor = 1.2", "launch_share = -0.1", "fits.h100-sxm.launch_share: -0.1 is not a number in [0, 1000]"),
         ("points = 12", "points = 1.5", "fits.h100-sxm.errors.tpot.points: 1.5 is not a whole number"),
     ],
 )  # fmt: skip
@@ -147,7 +147,7 @@ def test_the_error_to_expect_is_that_of_going_as_far() -> None:
     assert error("tpot", ANY) == pytest.approx(0.2)
     assert error("tpot", elsewhere=True) == pytest.approx(0.2)
     assert error("ttft", elsewhere=True) == pytest.approx(0.5)
-    assert error("prefill") == pytest.approx(0.25)  # never measured
+    assert error("prefill") == pytest.approx(0.04)  # not measured alone: a step's
     # other models are off by 15 % at least, of the logarithm; layouts of one that was seen are not
     assert error("tpot", model="meta-llama/Llama-3.1-8B") == pytest.approx(0.04)
     assert error("tpot", model="meta-llama/Llama-3.1-70B") == pytest.approx(0.15) == ANOTHER_MODEL

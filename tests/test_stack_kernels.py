@@ -89,27 +89,11 @@ def test_a_factor_multiplies_the_time_of_every_kernel(gpu: str, factor: float) -
     assert_times(gpu, None, stack_of(kernel_factor=factor), check)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="their queries, keys and values move at the peak of HBM, whatever the factor"
-)
 @pytest.mark.parametrize("gpu", [A100, H100])
 def test_a_factor_multiplies_the_time_of_attention_of_prompts(gpu: str) -> None:
     def check(kind: InstanceKind, load: Load, before: float, after: float) -> None:
         if load.kind in OF_PROMPTS:
             assert after == pytest.approx(1.37 * before, rel=1e-9), (load.kind, load.name, load.work)
-
-    assert_times(gpu, None, stack_of(kernel_factor=1.37), check)
-
-
-@pytest.mark.parametrize("gpu", [A100, H100])
-def test_a_factor_multiplies_all_but_the_traffic_of_attention_of_prompts(gpu: str) -> None:
-    """At least what is computed grows, and nothing by more than the factor."""
-
-    def check(kind: InstanceKind, load: Load, before: float, after: float) -> None:
-        if load.kind in OF_PROMPTS:
-            streamed = 3 * load.bytes_moved / kind.memory_peak  # keys and values are written besides
-            least = 1.37 * (before - streamed) + streamed
-            assert least * (1 - 1e-9) <= after <= 1.37 * before * (1 + 1e-9), load.work
 
     assert_times(gpu, None, stack_of(kernel_factor=1.37), check)
 

@@ -44,7 +44,9 @@ def measured(run: Whole, stack: Stack, instances: Instances, factor: float = 1.0
 
 def loops(setting: Setting, engine: str = "vllm", line: int = 0) -> list[Whole]:
     return [
-        Whole("end_to_end", engine, setting, Loop(isl, 200, clients), {"ttft": 1.0, "tpot": 1.0}, line)
+        Whole(
+            "end_to_end", engine, setting, Loop(isl, 200, clients), {"ttft": 1.0, "tpot": 1.0}, "made", line
+        )
         for isl in (500, 4000)
         for clients in (1, 2, 4, 8)
     ]
@@ -54,8 +56,8 @@ def steps(setting: Setting) -> list[Whole]:
     prompts = [Shape(chunks=(Chunk(tokens),) * n) for tokens in (128, 1000, 4000) for n in (1, 4)]
     decodes = [Shape(batch=n, context=n * length) for length in (128.0, 4000.0) for n in (1, 16, 64)]
     return [
-        *(Whole("step", "not stated", setting, shape, {"prefill": 1.0}, 0) for shape in prompts),
-        *(Whole("step", "not stated", setting, shape, {"decode": 1.0}, 0) for shape in decodes),
+        *(Whole("step", "not stated", setting, shape, {"prefill": 1.0}, "made", 0) for shape in prompts),
+        *(Whole("step", "not stated", setting, shape, {"decode": 1.0}, "made", 0) for shape in decodes),
     ]
 
 

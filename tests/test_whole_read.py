@@ -173,7 +173,6 @@ def test_a_wrong_time_is_named_by_line_and_column(tmp_path: Path, base: Row, nam
     assert_refused(tmp_path / "a.csv", base, name, cell, "a time above 0")
 
 
-@pytest.mark.xfail(strict=True, reason="such a row is left out, or the number is no number to the reader")
 @pytest.mark.parametrize(("base", "name", "cell"), WRONG_COUNTS)
 def test_a_wrong_count_is_named_by_line_and_column(tmp_path: Path, base: Row, name: str, cell: str) -> None:
     assert_refused(tmp_path / "a.csv", base, name, cell, "a whole number of at least 1")
@@ -290,7 +289,6 @@ def test_doubled_times_halve_what_is_predicted_of_them(
         assert 1 + bias == pytest.approx((1 + once[key][1]) / 2, rel=1e-12), key
 
 
-@pytest.mark.xfail(strict=True, reason="the time of its decodes is held against its prompts")
 def test_a_table_of_prompts_and_tokens_has_both_steps(tmp_path: Path) -> None:
     """A row with both times is a prompt step and a decode step."""
     both = {**DECODE, "prompt_ms": PROMPT["prompt_ms"]}

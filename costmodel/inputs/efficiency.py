@@ -39,7 +39,7 @@ class OperatorFit:
 
     ``fitted_on``: the shapes or models that the fit saw. ``carried_mape``: its error on ``carried_to``, another
     GPU. ``stack`` is given where it is not the file's; ``borrowed`` says from which GPU a fit is taken,
-    ``given`` that the user passed it.
+    ``given`` that the user passed it. ``factor``: on the time of the form, where a stack runs the kernel.
     """
 
     kind: str
@@ -59,6 +59,7 @@ class OperatorFit:
     borrowed: str | None = None
     note: str | None = None
     given: bool = False
+    factor: float = 1.0
 
     @property
     def error(self) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..data import HARDWARE, Reader, load_toml, locate, resource_names
 from ..errors import InputError
-from ..operators.catalogue import HOST_LAYERS, HOST_SEQUENCES, KINDS, LARGE_MESSAGES, PARAMETERS
+from ..operators.catalogue import HOST_LAYERS, HOST_SEQUENCES, KINDS, LARGE_MESSAGES
 from ..units import Dimension
 from .efficiency import Efficiency, OperatorFit
 from .hardware import Gpu
@@ -26,9 +26,9 @@ ANOTHER_MODEL = 0.15
 MEASURES = ("prefill", "decode", "ttft", "tpot")
 #: Decode steps are what TPOT is made of; prefill steps are a part of TTFT only.
 _LIKE = {"decode": "tpot", "tpot": "decode"}
-#: Parameters of operators that a stack overlaps (``launch_share``), and all that scale with a kernel's time.
+#: Parameters of operators that a stack overlaps (``launch_share``), and the parts of peak rates that they reach.
 _LAUNCHES = ("latency", "pass_latency", "step_latency")
-_SHARES = ("compute_share", "bandwidth_share", "quantise_share", "cached_share")
+_SHARES = ("compute_share", "bandwidth_share", "quantise_share")
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Parameters:
     request_latency: float = 0.0
 
 
+#: Largest factor and share of launches that a file may state.
+_MOST = 1e3
 DIMENSIONS: dict[str, Dimension] = {
     **dict.fromkeys(("kernel_factor", "narrow_factor", "launch_share"), "1"),
     **dict.fromkeys(("layer_latency", "layer_floor", "sequence_latency", "request_latency"), "second"),
@@ -205,8 +207,10 @@ def _measured(reader: Reader) -> Measured:
 
 def _parameter(reader: Reader, name: str) -> float:
     dimension = DIMENSIONS[name]
+    if name == "kernel_factor":  # forms move some bytes at the peak itself
+        return reader.number(name, low=1.0, high=_MOST)
     if dimension == "1":
-        return reader.number(name, low=0, above=name != "launch_share")
+        return reader.number(name, low=0, high=_MOST, above=name != "launch_share")
     return reader.quantity(name, dimension, positive=name == "large_message_rate")
 
 
@@ -220,23 +224,20 @@ def with_stack(efficiency: Efficiency, fit: StackFit) -> Efficiency:
 
 
 def _scaled(found: OperatorFit, fit: StackFit) -> OperatorFit:
-    """Return a fit whose form gives the kernel's time times the factor: shares shrink, times and bytes grow."""
+    """Return a fit as its kernel runs in the steps of a stack: a part of its launches is left, and all takes longer."""
     own, factor = fit.parameters, fit.parameters.kernel_factor
     if found.kind in KINDS and KINDS[found.kind].eight_bit:
         factor *= own.narrow_factor
-    changed = dict(found.parameters)
-    for name, value in found.parameters.items():
-        if name in _SHARES:
-            changed[name] = value / factor
-        elif PARAMETERS[name].dimension == "second" or name == "token_bytes":
-            changed[name] = value * factor * (own.launch_share if name in _LAUNCHES else 1)
-    faster = [name for name in _SHARES[:3] if changed.get(name, 0.0) > 1]
-    if faster:
+    shares = [found.parameters[name] for name in _SHARES if name in found.parameters]
+    if factor < max(shares, default=0.0):
         raise InputError(
-            f"stack {fit.stack}: a factor of {factor:g} would run {found.kind} faster than its peak "
-            f"({faster[0]} {changed[faster[0]]:.3f}); expected at least {max(found.parameters[n] for n in faster):.4g}"
+            f"stack {fit.stack}: a factor of {factor:g} would run {found.kind} faster than its peak, of which it "
+            f"reaches {max(shares):.4g} as it is; expected at least that"
         )
-    return replace(found, parameters=changed)
+    launches = {
+        name: found.parameters[name] * own.launch_share for name in _LAUNCHES if name in found.parameters
+    }
+    return replace(found, parameters={**found.parameters, **launches}, factor=factor)
 
 
 def _host(fit: StackFit) -> dict[str, OperatorFit]:

@@ -163,7 +163,7 @@ def gpus(table: Table, given: Given) -> Texts:
     table.refuse("no column says the GPU (gpu or system); name it with --hardware")
 
 
-def _gpu(name: str, given: Given) -> Gpu:
+def gpu_of(name: str, given: Given) -> Gpu:
     """Return the GPU of a cell; the user's, where that has the name or nothing packaged has."""
     if given.gpu is None:
         return gpu_named(name)
@@ -183,7 +183,7 @@ def by_gpu_and_stack(
     table = table.in_order()
     for (name, stack), keep in table.groups(gpus(table, given), stacks(table, given, default)):
         try:
-            gpu = _gpu(name, given)
+            gpu = gpu_of(name, given)
             for key in NEEDED:
                 gpu.get(key)
         except InputError as error:

@@ -25,8 +25,8 @@ def peak(kind: InstanceKind, operator: str) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _prepared(kind: InstanceKind, operator: str) -> tuple[Formula, list[Any], list[tuple[int, str]]]:
-    """Return the formula of an operator kind, its arguments, and which of them each load fills in."""
+def _prepared(kind: InstanceKind, operator: str) -> tuple[Formula, list[Any], list[tuple[int, str]], float]:
+    """Return the formula of an operator kind, its arguments, which of them each load fills in, and a factor."""
 
     def fitted(other: str) -> Fitted:
         found = fit_of(kind, other)
@@ -44,7 +44,7 @@ def _prepared(kind: InstanceKind, operator: str) -> tuple[Formula, list[Any], li
             given[place] = _of_hardware(kind, operator, name)
         else:
             from_load.append((place, name))
-    return formula, given, from_load
+    return formula, given, from_load, fit_of(kind, operator).factor
 
 
 def _of_hardware(kind: InstanceKind, operator: str, name: str) -> float:
@@ -73,7 +73,7 @@ def _at_least(kind: InstanceKind, operator: str) -> tuple[str, ...]:
 
 
 def _time_as(kind: InstanceKind, load: Load, operator: str) -> Any:
-    formula, prepared, from_load = _prepared(kind, operator)
+    formula, prepared, from_load, factor = _prepared(kind, operator)
     given, work = prepared.copy(), load.work
     for place, name in from_load:
         if name == "flop":
@@ -82,7 +82,8 @@ def _time_as(kind: InstanceKind, load: Load, operator: str) -> Any:
             given[place] = work.bytes_moved
         else:
             given[place] = work.shape[name]
-    return formula.function(*given)
+    time = formula.function(*given)
+    return time if factor == 1.0 else factor * time
 
 
 def hbm_bytes(kind: InstanceKind, load: Load) -> Any:

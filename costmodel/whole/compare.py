@@ -52,10 +52,10 @@ def pairs_of(
 
     ``own``: a stack to take in place of the packaged ones.
     """
-    instances, found, left = Instances(efficiency), list[Pair](), dict[str, int]()
+    instances, found, left = Instances(efficiency), list[Pair](), dict[tuple[str, str], int]()
     distinct, again = once(runs)
     if again:
-        left["the same measurement again, under this or another name of the model"] = again
+        left[runs[0].where, "the same measurement again, under this or another name of the model"] = again
     for run in distinct:
         stack = own or stack_for(run.stack, run.setting.gpu)
         try:
@@ -63,12 +63,11 @@ def pairs_of(
             made = predict(run, kind)
             _allowed(run, made)
         except InputError as error:
-            left[str(error)] = left.get(str(error), 0) + 1
+            left[run.where, str(error)] = left.get((run.where, str(error)), 0) + 1
             continue
         seen, fit = saw(run, stack), of_stack(kind.stack)
         found += [Pair(run, measure, run.seconds[measure], made[measure], seen, fit) for measure in made]
-    where = "rows"
-    return found, [Skipped(where, rows, why) for why, rows in sorted(left.items())]
+    return found, [Skipped(where, rows, why) for (where, why), rows in sorted(left.items())]
 
 
 def _allowed(run: Whole, made: dict[str, Predicted]) -> None:

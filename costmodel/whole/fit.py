@@ -32,7 +32,7 @@ LOOPS = {
     "request_latency": (0.05, 0.0, 0.6, None),
 }
 STEPS = {
-    "kernel_factor": (1.1, 0.91, 3.0, None),
+    "kernel_factor": (1.1, 1.0, 3.0, None),
     "layer_floor": (4e-4, 0.0, 3e-3, None),
     "sequence_latency": (3e-4, 0.0, 1e-2, None),
     "request_latency": (0.02, 0.0, 0.6, None),

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ..errors import InputError
-from ..inputs.hardware import gpu_named
+from ..errors import InputError, shorten
 from ..inputs.model import Experts, Model
-from ..measured.points import NOT_STATED, Given, Read, gpus, stacks
+from ..measured.points import NOT_STATED, Given, Read, gpu_of, gpus, stacks
 from ..measured.table import Table, missing
 from ..serving.closed_loop import Loop
 from ..serving.work import Chunk
@@ -28,6 +27,7 @@ STEP_COLUMNS = ("prompt_size", "batch_size")
 LOG_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
 LOG_TIMES = ("ttft_s", "ttft_from_queued_s")
 LOOP_COLUMNS = ("isl", "osl", "concurrency")
+MOST_COUNT = 10**9
 #: GPUs of a node, over which collectives were measured.
 MOST_GPUS = 8
 _BACKENDS = ("backend", "backend_version")
@@ -68,12 +68,18 @@ def read_whole(table: Table, given: Given) -> tuple[list[Whole], Read]:
     for place in range(len(table)):
         seconds = {measure: float(values[place]) for measure, values in columns.items()}
         try:
-            found.append(make(rows, place, seconds))
+            found += make(rows, place, seconds)
+        except BadCell:
+            raise
         except InputError as error:
             why[str(error)] += 1
     for reason, count in sorted(why.items()):
         read.skip(table, count, reason)
     return found, read
+
+
+class BadCell(InputError):
+    """A cell that is no number: the file is wrong, and not only a row of no use here."""
 
 
 class _Rows:
@@ -106,22 +112,24 @@ class _Rows:
         if not text:
             if default is None:
                 if self.text(*names) is None:
-                    self.table.refuse(missing(names, self.table.columns))
+                    raise BadCell(missing(names, self.table.columns), where=self.table.where)
                 raise InputError(f"no {names[0]} is stated")
             return default
         try:
             value = float(text)
         except ValueError:
             value = 0.5
-        if value < 1 or value != int(value) or value > 1e9:
-            self.table.refuse(
-                f"line {self.lines[place]}, column {self.text(*names)!r}: {text!r} is not a whole number of at least 1"
+        if not 1 <= value <= MOST_COUNT or value != int(value):
+            raise BadCell(
+                f"line {self.lines[place]}, column {self.text(*names)!r}: {shorten(text)!r} is not a whole number of "
+                "at least 1",
+                where=self.table.where,
             )
         return int(value)
 
 
 _model = lru_cache(maxsize=256)(model_named)
-_gpu = lru_cache(maxsize=256)(gpu_named)
+_gpu = lru_cache(maxsize=256)(gpu_of)
 
 
 def _stacks(table: Table, given: Given) -> list[str]:
@@ -150,28 +158,39 @@ def _setting(rows: _Rows, place: int) -> Setting:
         raise InputError(f"{tp} GPUs: collectives were measured over up to {MOST_GPUS}")
     dtype = loaded_as(model, rows.cell(place, "precision", "dtype"))
     kv_dtype = rows.cell(place, "kv_cache_dtype", "kv_dtype") or None
-    gpu = rows.given.gpu or _gpu(rows.gpus[place])
+    gpu = _gpu(rows.gpus[place], rows.given)
     return Setting(model, gpu, tp, ep, dtype, kv_dtype)
 
 
-def _step(rows: _Rows, place: int, seconds: dict[str, float]) -> Whole:
+def _step(rows: _Rows, place: int, seconds: dict[str, float]) -> list[Whole]:
     """A prompt step of ``batch_size`` prompts; decode steps of as many, over the tokens they have on average."""
     prompt, batch = rows.count(place, "prompt_size"), rows.count(place, "batch_size")
     grown = rows.count(place, "token_size", "output_size", default=1)
-    if "prefill" in seconds:
-        shape = Shape(chunks=(Chunk(prompt),) * batch)
-    else:
-        shape = Shape(batch=batch, context=batch * (prompt + grown / 2))
-    return Whole(STEP, rows.stacks[place], _setting(rows, place), shape, seconds, rows.lines[place])
+    shapes = {
+        "prefill": Shape(chunks=(Chunk(prompt),) * batch),
+        "decode": Shape(batch=batch, context=batch * (prompt + grown / 2)),
+    }
+    setting = _setting(rows, place)
+    return [
+        Whole(
+            STEP,
+            rows.stacks[place],
+            setting,
+            shapes[measure],
+            {measure: time},
+            rows.table.where,
+            rows.lines[place],
+        )
+        for measure, time in seconds.items()
+    ]
 
 
-def _loop(rows: _Rows, place: int, seconds: dict[str, float]) -> Whole:
+def _loop(rows: _Rows, place: int, seconds: dict[str, float]) -> list[Whole]:
     if rows.cell(place, "mode", default="agg") not in ("agg", "aggregated", "colocated", ""):
         raise InputError("prefill and decode run apart, and the workers of both are not stated for every row")
     lengths = [rows.count(place, name) for name in LOOP_COLUMNS]
-    return Whole(
-        END_TO_END, rows.stacks[place], _setting(rows, place), Loop(*lengths), seconds, rows.lines[place]
-    )
+    setting, line = _setting(rows, place), rows.lines[place]
+    return [Whole(END_TO_END, rows.stacks[place], setting, Loop(*lengths), seconds, rows.table.where, line)]
 
 
 KINDS: dict[str, Callable[[Table], bool]] = {

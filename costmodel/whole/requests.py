@@ -45,7 +45,7 @@ def _pairs(path: str | Path, run: Mapping[str, str]) -> list[Pair]:
     for index, measured in enumerate(log.times):
         if measured is None:
             continue
-        whole = Whole(END_TO_END, text, setting, Logged(len(log.requests)), {}, index)
+        whole = Whole(END_TO_END, text, setting, Logged(len(log.requests)), {}, str(path), index)
         for measure, at in (("ttft", 0), ("tpot", 1)):
             times = [replay[index][at] for replay in moved]
             truth = measured[at]

@@ -60,6 +60,7 @@ class Whole:
     setting: Setting
     what: Shape | Loop | Log
     seconds: Mapping[str, float] = field(hash=False)
+    where: str
     line: int
 
     @property
