@@ -92,6 +92,19 @@ def shown(key: str, value: object, *, binary: bool = False) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
+def banded(key: str, best: float, low: float, high: float) -> str:
+    """Return a value with its band, the unit once where all three have it.
+
+    >>> banded("time_s", 0.0431, 0.0349, 0.0532), banded("time_s", 9e-4, 8e-4, 1.1e-3)
+    ('43.1 (34.9-53.2) ms', '900 us (800 us - 1.1 ms)')
+    """
+    texts = [shown(key, value) for value in (best, low, high)]
+    numbers, units = zip(*(text.rsplit(" ", 1) for text in texts))
+    if len(set(units)) > 1:
+        return f"{texts[0]} ({texts[1]} - {texts[2]})"
+    return f"{numbers[0]} ({numbers[1]}-{numbers[2]}) {units[0]}"
+
+
 def _with_unit(value: float, dimension: Dimension, binary: bool) -> str:
     if dimension != "byte" or not isinstance(value, int) or binary:
         return format_si(value, dimension, 4 if binary else 3, binary=binary)

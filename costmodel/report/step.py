@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..memory.parallelism import Parallelism
 from ..questions.step import StepAnswer
-from .page import Block, Heading, Page, facts, shown, table
+from .page import Block, Heading, Page, banded, facts, table
 
 TIMES = {
     "bound_s": "bound",
@@ -40,9 +40,8 @@ def page(answer: StepAnswer, detail: bool) -> Page:
     """Return the page of an answer; ``detail`` adds work and efficiency of each operator."""
     layout = Parallelism(tp=answer.tp, ep=answer.ep).label()
     label = f"{answer.hardware} {layout}, {answer.dtype} weights, {answer.kv_dtype} KV"
-    time = " .. ".join(shown("time_s", value) for value in (answer.low_s, answer.high_s))
     blocks: list[Block] = [
-        f"{shown('time_s', answer.time_s)}  (band {time})",
+        banded("time_s", answer.time_s, answer.low_s, answer.high_s),
         facts(answer, TIMES | (MIXED if answer.phase == "mixed" else {})),
         table(answer.operators, OPERATORS | (MORE if detail else {})),
     ]
