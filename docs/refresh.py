@@ -26,6 +26,7 @@ PAGES = {
     "examples/recommend_hphd.md": "costmodel recommend deepseek-ai/DeepSeek-V2-Lite --hardware a100-sxm-80gb"
     " --topology 2P2D --link ib-hdr --workload hphd --method closed -f markdown",
     "examples/library_example.out": "python examples/library_example.py",
+    "examples/flagship.md": "python examples/flagship.py",
 }
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

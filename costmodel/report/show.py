@@ -11,10 +11,10 @@ from ..questions.show_engine import EngineEntry, FamilyEntry
 from ..questions.show_model import ModelEntry
 from ..questions.show_stack import StackEntry
 from ..units import Dimension, format_si
-from .calibrate_stack import stack
 from .explain import formula
 from .kv import LAYERS
 from .page import Block, Code, Heading, Page, Table, facts, shown, table
+from .stack import stack
 
 Entry = (
     Listing
