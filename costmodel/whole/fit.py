@@ -136,11 +136,46 @@ def _log_errors(instances: Instances, run: Whole, first: int) -> Errors:
     return requests
 
 
+class _Problem:
+    """The log errors of runs of one kind as a function of the parameters that are fitted to it."""
+
+    def __init__(self, runs: Sequence[Whole], instances: Instances, first: int) -> None:
+        self.terms = [_log_errors(instances, run, first) for run in runs]
+        steps = isinstance(runs[0].what, Shape)
+        self.known = STEPS if steps else LOOPS
+        self.base = Parameters(large_message=LARGE_MESSAGE) if steps else Parameters()
+        self.names = list(self.known)
+        self.units = np.array([self.known[name][0] for name in self.names])
+        self.low, self.high = (
+            np.array([self.known[name][side] for name in self.names]) / self.units for side in (1, 2)
+        )
+        self.weight = 0.01 * len(runs) ** 0.5
+
+    def parameters(self, x: Any) -> Parameters:
+        """The parameters of a point, each in its unit; next to nothing is nothing."""
+        values = np.where((self.low == 0) & (x < _NOTHING), 0.0, x * self.units)
+        return replace(self.base, **dict(zip(self.names, values.tolist())))
+
+    def errors(self, p: Parameters) -> Any:
+        """Log errors, and how far parameters are from what is preferred."""
+        found = [error for term in self.terms for error in term(p)]
+        for name in self.names:
+            width = self.known[name][3]
+            if width is not None:
+                found.append(self.weight * (getattr(p, name) - PRIORS[name]) / width)
+        return np.array(found)
+
+    def residual(self, x: Any) -> Any:
+        """``errors`` of a point."""
+        return self.errors(replace(self.base, **dict(zip(self.names, (x * self.units).tolist()))))
+
+
 def fit_stack(runs: Sequence[Whole], instances: Instances | None = None, first: int = 4) -> Parameters:
     """Return the parameters of a stack that fit runs of one kind: steps, or closed loops.
 
     TTFT of closed loops counts by half, and up to ``first`` clients only: with more, prompts queue, and how is not
-    stated. Raises InputError where there is nothing to fit, or scipy is missing.
+    stated. A parameter that the runs say nothing of is that of no stack. Raises InputError where there is nothing to
+    fit, or scipy is missing.
     """
     if not runs:
         raise InputError("there is no run to fit a stack to")
@@ -148,30 +183,30 @@ def fit_stack(runs: Sequence[Whole], instances: Instances | None = None, first: 
         from scipy.optimize import least_squares
     except ImportError:
         raise InputError("fitting needs scipy: pip install 'llm-costmodel[calibrate]'") from None
-    made = instances or Instances()
-    terms = [_log_errors(made, run, first) for run in runs]
-    known = STEPS if isinstance(runs[0].what, Shape) else LOOPS
-    base = Parameters(large_message=LARGE_MESSAGE) if known is STEPS else Parameters()
-    names = list(known)
-    units = np.array([known[name][0] for name in names])
-
-    def residual(x: Any) -> Any:
-        p = replace(base, **dict(zip(names, (x * units).tolist())))
-        found = [error for term in terms for error in term(p)]
-        for name in names:
-            width = known[name][3]
-            if width is not None:
-                found.append(0.01 * len(runs) ** 0.5 * (getattr(p, name) - PRIORS[name]) / width)
-        return np.array(found)
-
-    low, high = (np.array([known[name][side] for name in names]) / units for side in (1, 2))
-    best: Any = None
+    made = _Problem(runs, instances or Instances(), first)
+    bounds, best = (made.low, made.high), None
     for factor in _STARTS:
-        start = np.clip(np.full(len(names), factor), low * 1.001 + 1e-6, high * 0.999)
-        tried = least_squares(
-            residual, start, bounds=(low, high), loss="soft_l1", f_scale=SOFT, diff_step=1e-4
+        start = np.clip(np.full(len(made.names), factor), made.low * 1.001 + 1e-6, made.high * 0.999)
+        tried: Any = least_squares(
+            made.residual, start, bounds=bounds, loss="soft_l1", f_scale=SOFT, diff_step=1e-4
         )
         if best is None or tried.cost < best.cost:
             best = tried
-    values = np.where((low == 0) & (best.x < _NOTHING), 0.0, best.x * units)
-    return replace(base, **dict(zip(names, values.tolist())))
+    return _told(made, made.parameters(best.x))
+
+
+def _cost(errors: Any) -> float:
+    """The soft-L1 cost of log errors, as the fit counts it."""
+    return float(SOFT**2 * np.sum(np.sqrt(1 + (errors / SOFT) ** 2) - 1))
+
+
+def _told(made: _Problem, found: Parameters) -> Parameters:
+    """Return parameters without those that the runs say nothing of: taking them out costs nothing."""
+    plain, least = Parameters(), _cost(made.errors(found))
+    for name in made.names:
+        bare = replace(found, **{name: getattr(plain, name)})
+        if name == "large_message_rate":
+            bare = replace(bare, large_message=0.0)
+        if _cost(made.errors(bare)) <= least * (1 + _NOTHING) + 1e-12:
+            found = bare
+    return found
