@@ -76,16 +76,16 @@ def command(files: tuple[str, ...], **options: Any) -> object:
       costmodel calibrate result.json --model Qwen3-8B --hardware h100-sxm --max-seqs 256
     """
     from ..inputs.traces import is_log
+    from ..questions.calibrate_stack import ask_calibrate_stack, whole_tables
 
     of_logs = {name: options.pop(name) for name in _OF_LOGS}
-    logs = [file for file in files if is_log(file)]
+    whole = whole_tables(files)
+    logs = [] if whole else [file for file in files if is_log(file)]
     if not logs:
         given = [f"--{name.replace('_', '-')}" for name, value in of_logs.items() if value is not None]
         if given:
             raise InputError(f"{', '.join(given)}: only for a log of requests; {files[0]} is none")
-        from ..questions.calibrate_stack import ask_calibrate_stack, whole_tables
-
-        if whole_tables(files):
+        if whole:
             return ask_calibrate_stack(files, **options)
         from ..questions.calibrate import ask_calibrate
 

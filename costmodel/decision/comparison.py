@@ -69,8 +69,9 @@ class Comparison:
         self.bands = Bands(deployment, workload, self.times)
         if options.method == "replay":
             self.bands.replayed = Moved(
-                self.bands.moves, self.tables, workload, lambda: self.requests, options.seed, options.progress
-            )
+                self.bands.moves, self.tables, workload, lambda: self.requests, options.seed, options.progress,
+                options.probe,
+            )  # fmt: skip
         self._requests: list[Request] | None = None
         self._runs: dict[Strategy, Run] = {}
         self._goodputs: dict[Strategy, Goodput] = {}

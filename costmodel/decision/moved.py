@@ -18,7 +18,7 @@ from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes
 from ..serving.strategies import Strategy
 from ..serving.table import StepTable
-from .goodput import Search
+from .goodput import PROBE, Search
 
 #: Requests that are replayed under each moved kind; they are the same ones, so that their noise cancels.
 REQUESTS = 600
@@ -64,9 +64,10 @@ class Moved:
         requests: Callable[[], Sequence[Request]],
         seed: int,
         progress: Callable[[str], None],
+        probe: int = PROBE,
     ) -> None:
         self.moves, self.tables, self.workload = moves, tables, workload
-        self.requests, self.seed, self.progress = requests, seed, progress
+        self.requests, self.seed, self.progress, self.probe = requests, seed, progress, probe
         self._figures: dict[Strategy, list[Figures]] = {}
         self._rates: dict[tuple[Strategy, float], list[float]] = {}
 
@@ -124,8 +125,9 @@ class Moved:
         self, strategy: Strategy, case: Case, times: dict[InstanceKind, StepTimes], nominal: float
     ) -> float:
         search = Search(
-            strategy, case.deployment, self.workload, times, case.tables, case.ideal, self.seed, self.progress
-        )
+            strategy, case.deployment, self.workload, times, case.tables, case.ideal, self.seed, self.progress,
+            self.probe,
+        )  # fmt: skip
         low, high = nominal * _LEAST, nominal
         if search.reaches(high):
             return nominal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date as calendar
@@ -11,13 +12,14 @@ from ..answer import About
 from ..errors import InputError
 from ..inputs.hardware import Gpu, load_gpu
 from ..inputs.stack import Stack
+from ..inputs.traces.files import opened
 from ..measured.points import NOT_STATED, Given, Skipped
 from ..measured.table import read_table
 from ..measured.tables import files_of
 from ..measured.write import write_whole
 from ..whole.calibrate import ALTERNATE, calibrate_stacks, once, possible
 from ..whole.predict import Instances
-from ..whole.read import is_loops, is_steps, read_whole
+from ..whole.read import holds_whole, is_loops, is_steps, read_whole
 from ..whole.runs import Whole
 from ..whole.write import stack_toml
 from .calibrate import OTHER_SUFFIXES, SUFFIX, make_folder
@@ -39,12 +41,17 @@ class CalibrateStackAnswer:
 
 
 def whole_tables(files: Sequence[str | Path]) -> bool:
-    """Say whether any of these files is a table of whole steps or closed loops; False where it cannot be read."""
+    """Say whether any of these files is a table of whole steps or closed loops; False where none can be read."""
+    return any(holds_whole(_header(Path(path))) for path in files)
+
+
+def _header(path: Path) -> list[str]:
+    """The columns of a file, none where it cannot be read."""
     try:
-        tables = [read_table(path) for path, named in files_of(files) if named]
+        with opened(path) as file:
+            return [name.strip() for name in next(csv.reader([next(file, "")]), [])]
     except InputError:
-        return False
-    return any(is_steps(table) or is_loops(table) for table in tables)
+        return []
 
 
 def ask_calibrate_stack(

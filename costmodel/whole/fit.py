@@ -192,6 +192,7 @@ def fit_stack(runs: Sequence[Whole], instances: Instances | None = None, first: 
         )
         if best is None or tried.cost < best.cost:
             best = tried
+    assert best is not None
     return _told(made, made.parameters(best.x))
 
 

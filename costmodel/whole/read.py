@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import lru_cache
 from typing import Any
 
@@ -43,6 +43,14 @@ def is_steps(table: Table) -> bool:
 def is_loops(table: Table) -> bool:
     """Say whether a table holds closed loops."""
     return all(name in table for name in LOOP_COLUMNS) and bool(_times(table, ("ttft", "tpot")))
+
+
+def holds_whole(columns: Container[object]) -> bool:
+    """Say whether columns are those of whole steps or closed loops."""
+    for names, measures in ((STEP_COLUMNS, ("prefill", "decode")), (LOOP_COLUMNS, ("ttft", "tpot"))):
+        if all(name in columns for name in names) and any(n in columns for m in measures for n in TIMES[m]):
+            return True
+    return False
 
 
 def is_log(table: Table) -> bool:
