@@ -214,6 +214,13 @@ TERMS: dict[str, tuple[str, str, str]] = {
     "goodput": ("request/second", "", "highest arrival rate at which SLO attainment reaches its target"),
     "SLO attainment": ("1", "", "share of requests that meet every SLO"),
     "KV cache": ("byte", "S", "keys and values (or latents) kept for attention: a slope and a constant"),
+    "kernel_factor": ("1", "", "time of every kernel in the steps of a stack, over that of the kernel alone"),
+    "narrow_factor": ("1", "", "the same of 8-bit products besides: engines fuse what quantises their input"),
+    "launch_share": (
+        "1",
+        "",
+        "part of the fixed latencies of kernels that is left where they follow each other",
+    ),
     "band": ("", "", "best / factor .. best x factor, made to hold four truths in five"),
     "KV pool": ("byte", r"M_{KV}", "memory of a GPU that an engine sets aside for the KV cache"),
     "KV block": (

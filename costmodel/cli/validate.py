@@ -18,7 +18,11 @@ from .options import answers, efficiency_option, hardware_option
     help="Table (.csv, .csv.gz) or folder of tables; may be repeated. Default: the packaged ones.",
 )
 @hardware_option(text="GPU of tables that do not name one")
-@click.option("--stack", help="Software and version of tables that do not name it, such as vllm-0.24.0.")
+@click.option(
+    "--stack",
+    help="Software and version of tables that do not name it, such as vllm-0.24.0; a stack's name or file predicts "
+    "whole steps and requests.",
+)
 @efficiency_option()
 @click.option("--plot", type=click.Path(dir_okay=False), help="Write a picture: predicted against measured.")
 @answers("validate")

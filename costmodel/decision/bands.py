@@ -14,7 +14,7 @@ from dataclasses import replace
 from ..evaluate.closed import ClosedForm, Means
 from ..inputs.efficiency import COVER
 from ..inputs.workload import Workload
-from ..serving.band import WHOLE, edges, spread
+from ..serving.band import edges, factors, spread, used_kinds
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes
@@ -35,15 +35,6 @@ def errors(deployment: Deployment) -> dict[str, float]:
     return found | ({COPY: COVER * copy} if copy else {})
 
 
-def used_kinds(kind: InstanceKind) -> list[str]:
-    """Return the operator kinds that steps of this instance kind run."""
-    from ..serving.step import step_loads
-    from ..serving.work import Chunk
-
-    steps = [((Chunk(64, 0),), 1, 0, 0), ((Chunk(64, 0),), 1, 1, 64), ((), 0, 1, 64)]
-    return sorted({load.kind for step in steps for load in step_loads(kind, *step)})
-
-
 def perturbed(
     deployment: Deployment, times: dict[InstanceKind, StepTimes]
 ) -> list[tuple[Deployment, dict[InstanceKind, StepTimes]]]:
@@ -54,14 +45,9 @@ def perturbed(
             path = replace(deployment.path, time_factor=1 + error)
             answers.append((replace(deployment, path=path), times))
         else:
-            moved = {kind: t.with_factors(_factors(kind, name, error)) for kind, t in times.items()}
+            moved = {kind: t.with_factors(factors(kind, name, error)) for kind, t in times.items()}
             answers.append((deployment, moved))
     return answers
-
-
-def _factors(kind: InstanceKind, name: str, error: float) -> dict[str, float]:
-    """The factors of an error: on one operator kind, or on all of them."""
-    return dict.fromkeys(kind.efficiency.operators if name == WHOLE else (name,), 1 + error)
 
 
 class Bands:

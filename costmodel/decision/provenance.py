@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from ..inputs.model import Recurrent
 from ..inputs.workload import Workload
+from ..serving.band import told_of, used_kinds
 from ..serving.deployment import Deployment
-from ..serving.instance import FitUsed, InstanceKind, fits_used, told_of
+from ..serving.instance import FitUsed, InstanceKind, fits_used
 from ..serving.memory import GIB, KvPool
 from ..serving.strategies import Rule
 from ..units import format_si
-from .bands import errors, used_kinds
+from .bands import errors
 from .results import StrategyResult
 from .verdict import same_as_split
 
@@ -70,7 +71,7 @@ def serving_assumptions(deployment: Deployment, rule: Rule | None) -> tuple[str,
         *dict.fromkeys(note for pool in _pools(deployment) for note in pool.notes),
         ROUTINGS[settings.routing],
         *([_deflection(rule)] if rule else []),
-        *(told_of(kind.stack, kind.model.name) for kind in (deployment.prefill,) if kind.stack),
+        *(told_of(kind) for kind in dict.fromkeys((deployment.prefill, deployment.decode)) if kind.stack),
         *(_efficiency(kind) for kind in dict.fromkeys((deployment.prefill, deployment.decode))),
         *(note for kind in dict.fromkeys((deployment.prefill, deployment.decode)) for note in kind.notes()),
     ]

@@ -92,34 +92,38 @@ class StackFit:
     source: str
     elsewhere: bool = False
 
-    def saw(self, model: str) -> bool:
-        """Say whether the fit was made of a model, whatever its layout."""
-        name = model.rpartition("/")[2]
-        return any(name in key.split() for key in self.fitted_on)
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models that the fit was made of."""
+        words = [key.split() for key in self.fitted_on]
+        return tuple(dict.fromkeys(w[1 if self.gpu == ANY and len(w) > 3 else 0] for w in words if w))
 
-    def error(self, measure: str | None = None, model: str | None = None) -> float:
+    def saw(self, model: str) -> bool:
+        """Say whether the fit was made of a model of this name, whatever its layout."""
+        return model.rpartition("/")[2] in self.models
+
+    def error(self, measure: str | None = None, seen: bool = True) -> float:
         """The error of a measure to expect (None: the worst of a step): held out, or that of carrying it so far.
 
-        ``model``: of which it is expected, where the fit may not have seen it. A fraction: the factor of the mean log
-        error, less 1.
+        ``seen``: of a model that the fit was made of. A fraction: the factor of the mean log error, less 1.
         """
         if measure != "ttft" and measure not in self.errors:
             measure = _LIKE.get(measure or "")
             measure = measure if measure in self.errors else None
         names = [measure] if measure else [name for name in self.errors if name != "ttft"]
         logs = [self._error(self.errors.get(name, Measured()), name) for name in names]
-        if model is not None and not self.saw(model):
-            logs.append(ANOTHER_MODEL)
+        logs += [] if seen else [ANOTHER_MODEL]
         return math.expm1(max(logs, default=ELSEWHERE))
 
     def _error(self, found: Measured, name: str) -> float:
+        unknown = FIRST_TOKEN if name == "ttft" else ELSEWHERE
         known = [found.held_out_log]
         if self.gpu == ANY:
-            known.append(found.carried_log)
+            known.append(unknown if found.carried_log is None else found.carried_log)
         if self.elsewhere:
-            known = [found.held_out_log, found.carried_log, found.versions_log]
+            known += [found.carried_log, unknown if found.versions_log is None else found.versions_log]
         given = [value for value in known if value is not None]
-        return max(given) if given else FIRST_TOKEN if name == "ttft" else ELSEWHERE
+        return max(given) if given else unknown
 
 
 @dataclass(frozen=True)

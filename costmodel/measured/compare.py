@@ -169,6 +169,7 @@ def rows_of(compared: Sequence[Compared]) -> Iterable[ErrorRow]:
                 below_bound=int(np.sum(below & members)),
                 measured_below_bound=int(np.sum(faster & members)),
                 covered=float(np.mean(inside[members])),
+                width=float(np.median(1 + edges[members])),
                 fit=origins,
                 **summary(found),
             )

@@ -16,7 +16,7 @@ class ErrorRow:
     their mean with its sign. ``below_bound`` predictions, ``measured_below_bound`` measured times, are faster than
     physics allows.
 
-    ``covered``: share of them whose band holds the measured time.
+    ``covered``: share of them whose band holds the measured time; ``width``: the median factor from best to its edge.
     ``measured_rows``: rows of the file behind them. ``fit``: whose parameters predicted.
     """
 
@@ -35,6 +35,7 @@ class ErrorRow:
     below_bound: int | None = None
     measured_below_bound: int | None = None
     covered: float | None = None
+    width: float | None = None
     fit: str = ""
 
 

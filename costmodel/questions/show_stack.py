@@ -13,12 +13,13 @@ from .show_model import SCHEMA
 @dataclass(frozen=True)
 class StackFitEntry:
     """A stack on a GPU (or ``any``). ``parameters`` in SI, those that do nothing left out; ``errors``: what to expect
-    of each measure, as fractions.
+    of each measure, as fractions, from so many held-out points (0: carried from elsewhere, or not tried).
     """
 
     gpu: str
     parameters: dict[str, float]
     errors: dict[str, float]
+    held_out_points: dict[str, int]
     fitted_on: tuple[str, ...]
 
 
@@ -42,7 +43,7 @@ def stack_row(name: str) -> dict[str, object]:
         "engine": found.engine,
         "version": found.version,
         "gpus": ", ".join(found.fits),
-        "error": min(fit.error() for fit in found.fits.values()),
+        "steps_error": max(fit.error() for fit in found.fits.values()),
     }
 
 
@@ -66,4 +67,6 @@ def _entry(fit: StackFit) -> StackFitEntry:
     given = asdict(fit.parameters)
     plain = {name: 1.0 if name.endswith(("factor", "share")) else 0.0 for name in given}
     changed = {name: value for name, value in given.items() if not math.isclose(value, plain[name])}
-    return StackFitEntry(fit.gpu, changed, {name: fit.error(name) for name in fit.errors}, fit.fitted_on)
+    errors = {name: fit.error(name) for name in fit.errors}
+    tried = {name: found.held_out_points for name, found in fit.errors.items()}
+    return StackFitEntry(fit.gpu, changed, errors, tried, fit.fitted_on)

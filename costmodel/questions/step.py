@@ -17,7 +17,8 @@ from ..inputs.model import LatentAttention, Model, Recurrent
 from ..inputs.stack import Stack
 from ..memory.kv import bytes_per_gpu
 from ..operators.catalogue import FORMS
-from ..serving.instance import FitUsed, InstanceKind, fits_used, told_of
+from ..serving.band import told_of
+from ..serving.instance import FitUsed, InstanceKind, fits_used
 from ..serving.step import Operator, StepTimes, analyse_step
 from ..serving.work import Chunk, local_kv_heads
 from .inputs import as_instance, check_whole, context_warnings, model_source
@@ -68,6 +69,7 @@ class StepAnswer:
     low_s: float
     high_s: float
     bound_s: float
+    band: dict[str, float]
     flop: float
     bytes: float
     mfu: float
@@ -146,6 +148,7 @@ def ask_step(
         low_s=step.low_s,
         high_s=step.high_s,
         bound_s=step.bound_s,
+        band=step.band,
         flop=step.flop,
         bytes=step.bytes,
         mfu=step.mfu,
@@ -264,7 +267,9 @@ def _about(kind: InstanceKind, used: Sequence[FitUsed], phase: str, prompt: Chun
     keys = [f"peak_{kind.product_dtype}", f"peak_{kind.activation_dtype}", "memory_bandwidth"]
     keys += [gpu.tp_link] if kind.tp > 1 else []
     figures = [f"{gpu.name} {k}, {gpu.values[k].text}: {gpu.values[k].source}" for k in dict.fromkeys(keys)]
-    said = ["one GPU of the instance; operators one after the other, without gaps"]
+    said = [
+        "one GPU of the instance; operators one after the other" + ("" if kind.stack else ", without gaps")
+    ]
     said.append("shares of operators are of the data-sheet peaks below, not of sustained rates")
     if phase != "decode":
         said.append("cold cache" if not prompt.prefix else f"{prompt.prefix:,} prompt tokens cached")
@@ -278,7 +283,7 @@ def _about(kind: InstanceKind, used: Sequence[FitUsed], phase: str, prompt: Chun
         left_out = ["host and scheduler time between steps (--stack)", "sampling"]
     else:
         left_out = ["what comes before and after steps"]
-        said.append(told_of(stack, kind.model.name))
+        said.append(told_of(kind))
         figures.append(f"stack {stack.stack}: {stack.source}")
     warnings = [
         f"{fit.kind}: borrowed from {fit.borrowed}, {fit.stack}; counted with an error of {fit.error:.0%}"

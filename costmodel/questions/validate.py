@@ -8,9 +8,10 @@ from importlib.resources import as_file
 from pathlib import Path
 
 from ..answer import About
-from ..data import HARDWARE, package_files
+from ..data import HARDWARE, is_path, package_files
 from ..errors import InputError
 from ..inputs.hardware import Gpu, load_gpu
+from ..inputs.stack import Stack, load_stack, stack_names
 from ..measured import copies
 from ..measured.compare import FitsFor
 from ..measured.errors import ErrorRow
@@ -19,10 +20,10 @@ from ..measured.table import Table, read_table
 from ..measured.tables import files_of
 from ..whole.compare import Pair, pairs_of
 from ..whole.compare import rows as whole_rows
-from ..whole.read import END_TO_END, is_log, read_whole
 from ..whole.read import KINDS as WHOLE_KINDS
+from ..whole.read import is_log, read_whole
 from ..whole.requests import pairs_of_log
-from ..whole.runs import Whole
+from ..whole.runs import END_TO_END, Whole
 from .validate_memory import MemoryRow
 from .validate_memory_file import MemoryComparison, compare_memory
 from .validate_operators import (
@@ -74,20 +75,23 @@ def ask_validate(
     """Compare predictions with measurements.
 
     ``kind`` None: every kind that the files hold. ``measurements``: tables, or folders of them; None: the packaged
-    ones. ``hardware`` and ``stack``: of tables that do not say. ``efficiency``: a file whose fits come first.
+    ones. ``hardware`` and ``stack``: of tables that do not say; a stack's name or file predicts whole runs in place of
+    the packaged ones. ``efficiency``: a file whose fits come first.
     ``plot``: write a picture of predicted against measured times.
 
     Raises InputError for an unknown kind, a file that cannot be read or lacks a column, or none to compare.
     """
     kind = kind_named(kind)
-    given = Given(load_gpu(hardware) if isinstance(hardware, str | Path) else hardware, stack)
+    own = load_stack(stack) if stack is not None and (is_path(stack) or stack in stack_names()) else None
+    label = stack if own is None else None
+    given = Given(load_gpu(hardware) if isinstance(hardware, str | Path) else hardware, label)
     fits = FitsFor(() if efficiency is None else (efficiency,))
     if measurements is None:
         with as_file(package_files(HARDWARE).joinpath(PACKAGED)) as folder:
-            return _answer(_sorted(files_of([folder]), kind, given), kind, "packaged", fits, plot)
+            return _answer(_sorted(files_of([folder]), kind, given), kind, "packaged", fits, plot, own)
     paths = [measurements] if isinstance(measurements, str | Path) else list(measurements)
     shown = ", ".join(map(str, paths))
-    return _answer(_sorted(files_of(paths), kind, given), kind, shown, fits, plot)
+    return _answer(_sorted(files_of(paths), kind, given), kind, shown, fits, plot, own)
 
 
 @dataclass
@@ -130,12 +134,17 @@ def _sorted(files: Iterable[tuple[Path, bool]], kind: str | None, given: Given) 
 
 
 def _answer(
-    held: _Sorted, kind: str | None, measurements: str, fits: FitsFor, plot: str | Path | None
+    held: _Sorted,
+    kind: str | None,
+    measurements: str,
+    fits: FitsFor,
+    plot: str | Path | None,
+    own: Stack | None,
 ) -> ValidateAnswer:
     compared, left_out = compare_all(held.read, fits)
     series = [copies.compare_series(table) for table in held.copies]
     logs = [compare_memory(table) for table in held.logs]
-    pairs, without = pairs_of(held.whole, fits.own[0] if fits.own else None)
+    pairs, without = pairs_of(held.whole, fits.own[0] if fits.own else None, own)
     left_out += without
     pairs += held.requests
     rows = [
@@ -180,6 +189,7 @@ def _about(points: Sequence[Points], logs: Sequence[MemoryComparison], pairs: Se
     )
     parts = [part.about for part in logs]
     nameless = dict.fromkeys(part.where for part in points if part.stack == NOT_STATED)
+    unknown = {pair.run.where: pair.fit for pair in pairs if pair.run.stack == NOT_STATED}
     loops = any(pair.run.kind == "end_to_end" for pair in pairs)
     return About(
         assumptions=(
@@ -192,6 +202,10 @@ def _about(points: Sequence[Points], logs: Sequence[MemoryComparison], pairs: Se
             *(
                 f"{where} does not say its stack: all of it counts as held out; pass --stack"
                 for where in nameless
+            ),
+            *(
+                f"{where} does not say its software: predicted by {fit}; pass --stack"
+                for where, fit in unknown.items()
             ),
             *(text for about in parts for text in about.warnings),
         ),

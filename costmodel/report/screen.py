@@ -22,7 +22,7 @@ WORDS = {
 }
 HINT = "--detail  --explain  -f markdown"
 #: Assumptions of the first screen, by their first word; the first three are there anyway.
-FIRST = ("control", "trace", "efficiencies")
+FIRST = ("control", "trace", "stack", "efficiencies")
 #: What the first screen says in fewer words.
 BRIEFLY = {
     "control time of a hand-over not": "control not",

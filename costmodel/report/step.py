@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..memory.parallelism import Parallelism
 from ..questions.step import StepAnswer
 from .page import Block, Heading, Page, banded, facts, table
@@ -36,12 +38,17 @@ FITS = {
 }
 
 
+#: Kinds that are named as making a band.
+_MOST = 4
+
+
 def page(answer: StepAnswer, detail: bool) -> Page:
     """Return the page of an answer; ``detail`` adds work and efficiency of each operator."""
     layout = Parallelism(tp=answer.tp, ep=answer.ep).label()
     label = f"{answer.hardware} {layout}, {answer.dtype} weights, {answer.kv_dtype} KV"
     blocks: list[Block] = [
-        banded("time_s", answer.time_s, answer.low_s, answer.high_s),
+        f"{banded('time_s', answer.time_s, answer.low_s, answer.high_s)}, a band for four truths in five",
+        _made_of(answer.band),
         facts(answer, TIMES | (MIXED if answer.phase == "mixed" else {})),
         table(answer.operators, OPERATORS | (MORE if detail else {})),
     ]
@@ -50,6 +57,17 @@ def page(answer: StepAnswer, detail: bool) -> Page:
     if detail:
         blocks += [Heading("Efficiencies"), table(answer.efficiencies, FITS)]
     return Page(f"{_what(answer)} of {answer.model} on {label}", tuple(blocks), answer.about)
+
+
+def _made_of(band: Mapping[str, float]) -> str:
+    """Say what makes the band: by how much each kind of operator may move the time, the largest first."""
+    largest = sorted(band.items(), key=lambda item: -item[1])[:_MOST]
+    told = (
+        f"{name.replace('_', ' ')} {share:.0%}".replace("%", " %")
+        for name, share in largest
+        if share >= 0.005
+    )
+    return f"by {', '.join(told) or 'nothing that was measured'}"
 
 
 def _what(answer: StepAnswer) -> str:

@@ -25,6 +25,7 @@ SUMMARY = {
     "worst": "largest",
     "bias": "mean error",
     "covered": "in band",
+    "width": "band",
 }
 SHARES = ("mape", "median", "p90", "worst", "bias")
 FIGURES = {
@@ -86,11 +87,13 @@ def _headline(row: ErrorRow) -> bool:
 def errors_table(rows: Sequence[ErrorRow]) -> Table:
     """Return a table of errors, in percent."""
     cells = tuple(tuple(_cell_of(row, key) for key in SUMMARY) for row in rows)
-    return Table(tuple(SUMMARY.values()), cells, (False,) * 5 + (True,) * 7)
+    return Table(tuple(SUMMARY.values()), cells, (False,) * 5 + (True,) * 8)
 
 
 def _cell_of(row: ErrorRow, key: str) -> str:
     value = getattr(row, key)
+    if key == "width":
+        return "-" if value is None else f"x {value:.2f}"
     if key == "covered":
         return "-" if value is None else f"{value:.0%}".replace("%", " %")
     if key not in SHARES:

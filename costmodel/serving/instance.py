@@ -18,7 +18,6 @@ from ..inputs.stack import Stack, StackFit, packaged_stack, with_stack
 from ..memory.kv import check_cache
 from ..memory.parallelism import Parallelism, check_tp
 from ..operators.catalogue import KINDS
-from ..units import format_si
 
 #: Largest variation of expert loads: a few experts take nearly everything.
 MOST_SKEW = 10.0
@@ -201,15 +200,6 @@ def fit_of(kind: InstanceKind, operator: str) -> OperatorFit:
             f"no fit for {operator!r} on {kind.gpu.name}{why}: {kind.efficiency.gpu}, {kind.efficiency.stack} has "
             f"{known}, and no GPU of a near generation was measured that could lend it"
         ) from None
-
-
-def told_of(stack: StackFit, model: str) -> str:
-    """Say what a stack was fitted to and how far it is off on a model."""
-    latency = stack.parameters.request_latency
-    constant = f"; {format_si(latency, 'second')} of TTFT before and after steps" if latency else ""
-    where = f"{stack.gpu}{'' if stack.saw(model) else ', of other models'}"
-    error = f"{stack.error(model=model):.0%}"
-    return f"stack {stack.stack}, fitted on {where}: steps within {error} on average{constant}"
 
 
 @dataclass(frozen=True)

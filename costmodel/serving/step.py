@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..formulas import roofline
 from ..operators.catalogue import COLLECTIVES, HOST, HOST_LAYERS, UNMEASURED
-from .band import edges, spread
+from .band import edges, moves, spread
 from .bound import Bound, step_bound
 from .host import HostBound
 from .instance import InstanceKind, fit_of
@@ -41,7 +41,8 @@ class Step:
     """A step: its time, a band from the operators' held-out errors, its physical bound and its operators.
 
     ``flop`` are the useful ones, ``bytes`` those that the operators move in HBM (expected distinct experts);
-    ``bound_s`` rests on the fewest bytes of any routing.
+    ``bound_s`` rests on the fewest bytes of any routing. ``band``: by what part each kind of operator, and the whole
+    step, may move the time.
     """
 
     time_s: float
@@ -53,6 +54,7 @@ class Step:
     mfu: float
     mbu: float
     operators: tuple[Operator, ...]
+    band: dict[str, float]
 
 
 def _operator(kind: InstanceKind, load: Load) -> Operator:
@@ -281,8 +283,9 @@ def analyse_step(
     for op in operators:
         by_kind[op.kind] = by_kind.get(op.kind, 0.0) + op.time_s
     measure = None if batch and chunks else "decode" if batch else "prefill"
-    moves = [by_kind.get(name, time) * edge for name, edge in edges(kind, by_kind, measure).items()]
-    factor = spread(time, [time + move for move in moves])
+    off = edges(kind, by_kind, measure)
+    widths = moves(by_kind, off)
+    factor = spread(time, [time + width for width in widths])
     return Step(
         time_s=time,
         low_s=max(time / factor, bound.time_s),
@@ -293,4 +296,5 @@ def analyse_step(
         mfu=bound.compute_s / time,
         mbu=moved / kind.memory_peak / time,
         operators=operators,
+        band={name: width / time for name, width in zip(off, widths)},
     )

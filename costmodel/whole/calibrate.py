@@ -24,7 +24,7 @@ def possible(runs: Iterable[Whole], instances: Instances) -> tuple[list[Whole], 
     kept, why = [], dict[str, int]()
     for run in runs:
         try:
-            checked(run, instances.of(run.setting, None, run.software))
+            checked(run, predict(run, instances.of(run.setting, None, run.software)))
         except InputError as error:
             why[str(error)] = why.get(str(error), 0) + 1
         else:

@@ -16,7 +16,7 @@ from ..measured.errors import ErrorRow, summary
 from ..measured.points import Skipped
 from ..serving.closed_loop import Loop
 from .calibrate import FIRST_CLIENTS, MOST_CLIENTS, once
-from .predict import Instances, Predicted, of_stack, predict
+from .predict import Instances, Predicted, checked, of_stack, predict
 from .runs import Log, Whole
 from .stacks import saw, stack_for
 
@@ -57,23 +57,17 @@ def pairs_of(
     if again:
         left[runs[0].where, "the same measurement again, under this or another name of the model"] = again
     for run in distinct:
-        stack = own or stack_for(run.stack, run.setting.gpu)
+        stack = own or stack_for(run.stack, run.setting.gpu, run.kind)
         try:
             kind = instances.of(run.setting, stack, run.software)
             made = predict(run, kind)
-            _allowed(run, made)
+            checked(run, made)
         except InputError as error:
             left[run.where, str(error)] = left.get((run.where, str(error)), 0) + 1
             continue
         seen, fit = saw(run, stack), of_stack(kind.stack)
         found += [Pair(run, measure, run.seconds[measure], made[measure], seen, fit) for measure in made]
     return found, [Skipped(where, rows, why) for (where, why), rows in sorted(left.items())]
-
-
-def _allowed(run: Whole, made: dict[str, Predicted]) -> None:
-    for measure, found in made.items():
-        if run.seconds[measure] < found.bound:
-            raise InputError(f"{measure} is faster than physics allows of what the row states")
 
 
 def dense(run: Whole) -> bool:
@@ -129,6 +123,7 @@ def _row(key: tuple[str, str, str], split: str, regime: str, pairs: Sequence[Pai
         measured_rows=len({(pair.run.stack, pair.run.line) for pair in pairs}),
         below_bound=sum(pair.predicted.best < pair.predicted.bound for pair in pairs),
         measured_below_bound=0,
+        width=float(np.median([pair.predicted.high / pair.predicted.best for pair in pairs])),
         covered=sum(pair.covered for pair in pairs) / len(pairs),
         fit="; ".join(dict.fromkeys(pair.fit for pair in pairs)) if gpu != ALL else "",
         **summary(np.array([pair.error for pair in pairs])),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..inputs.efficiency import Efficiency, efficiency_names
 from ..inputs.stack import StackFit
 from ..memory.parallelism import Parallelism
-from ..serving.band import WHOLE, edges, spread
+from ..serving.band import edges, moves, spread
 from ..serving.bound import step_bound
 from ..serving.closed_loop import Loop, closed_loop
 from ..serving.instance import InstanceKind, make_instance
@@ -97,10 +97,9 @@ def _step(kind: InstanceKind, shape: Shape, measure: str) -> Predicted:
     return _banded(times, bound)
 
 
-def _moved(parts: Mapping[str, float], off: Mapping[str, float]) -> Any:
+def _moved(parts: dict[str, float], off: dict[str, float]) -> Any:
     """The sum of parts: as it is, then with each that may be off longer by so much."""
-    total = sum(parts.values())
-    return total + np.array([0.0, *(edge * parts.get(name, total) for name, edge in off.items())])
+    return sum(parts.values()) + np.array([0.0, *moves(parts, off)])
 
 
 def _loop(kind: InstanceKind, loop: Loop) -> dict[str, Predicted]:
@@ -117,9 +116,7 @@ def _loop(kind: InstanceKind, loop: Loop) -> dict[str, Predicted]:
         off = edges(kind, names, measure)
         # One pass: every element is the whole answer under another perturbed kind.
         steps = [_moved(names | parts, off) for parts in (decode, prefill)]
-        constant = _moved(
-            {WHOLE: _request_latency(kind)}, {name: off[name] * (name == WHOLE) for name in off}
-        )
+        constant = _moved({REQUEST: _request_latency(kind)}, off)
         seen = closed_loop(loop, steps[0], steps[1], constant)
         found[measure] = _banded(getattr(seen, measure), least)
     return found
@@ -131,9 +128,9 @@ def _banded(times: Sequence[float], bound: float) -> Predicted:
     return Predicted(best, max(best / factor, bound), best * factor, bound)
 
 
-def checked(run: Whole, kind: InstanceKind) -> None:
+def checked(run: Whole, made: dict[str, Predicted]) -> None:
     """Raise InputError where a measured time is below what physics allows of what the table says."""
-    for measure, found in predict(run, kind).items():
+    for measure, found in made.items():
         if run.seconds[measure] < found.bound:
             raise InputError(f"{measure} is faster than physics allows of what the row states")
 

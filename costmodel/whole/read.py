@@ -13,15 +13,14 @@ from ..measured.points import NOT_STATED, Given, Read, gpu_of, gpus, stacks
 from ..measured.table import Table, missing
 from ..serving.closed_loop import Loop
 from ..serving.work import Chunk
-from .runs import Setting, Shape, Whole, loaded_as, model_named
+from .runs import END_TO_END, STEP, Setting, Shape, Whole, loaded_as, model_named
 
-STEP, END_TO_END = "step", "end_to_end"
 #: Columns of times: the measure, and the names it goes by.
 TIMES = {
     "prefill": ("prompt_ms", "prompt_s", "prefill_ms", "prefill_s"),
     "decode": ("token_ms", "token_s", "decode_ms", "decode_s"),
-    "ttft": ("silicon_ttft_ms", "ttft_ms", "ttft_s"),
-    "tpot": ("silicon_tpot_ms", "tpot_ms", "tpot_s"),
+    "ttft": ("ttft_ms", "ttft_s", "silicon_ttft_ms"),
+    "tpot": ("tpot_ms", "tpot_s", "silicon_tpot_ms"),
 }
 STEP_COLUMNS = ("prompt_size", "batch_size")
 LOG_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
@@ -30,7 +29,7 @@ LOOP_COLUMNS = ("isl", "osl", "concurrency")
 MOST_COUNT = 10**9
 #: GPUs of a node, over which collectives were measured.
 MOST_GPUS = 8
-_BACKENDS = ("backend", "backend_version")
+_BACKENDS = (("backend", "backend_version"), ("engine", "engine_version"), ("framework", "version"))
 #: Columns that spread experts or attention, by their names.
 _EXPERTS, _WITHIN, _GROUPS = "moe_ep_size", "moe_tp_size", "attention_dp_size"
 
@@ -141,9 +140,10 @@ _gpu = lru_cache(maxsize=256)(gpu_of)
 
 
 def _stacks(table: Table, given: Given) -> list[str]:
-    if given.stack or not all(name in table for name in _BACKENDS):
+    named = next((names for names in _BACKENDS if names[0] in table), None)
+    if given.stack or named is None:
         return [str(name) for name in stacks(table, given).tolist()]
-    pairs = zip(*(table.texts(name).tolist() for name in _BACKENDS))
+    pairs = zip(*(table.texts(name, default="").tolist() for name in named))
     return ["-".join(part for part in pair if part).lower() or NOT_STATED for pair in pairs]
 
 

@@ -7,21 +7,15 @@ from pathlib import Path
 
 from ..evaluate.logged import Times, replay_log
 from ..inputs.traces import runs_of
-from ..serving.band import WHOLE, edges, spread
+from ..serving.band import edges, factors, spread, used_kinds
 from ..serving.deployment import Deployment
-from ..serving.step import seconds_by_kind
 from ..serving.table import StepTable
-from ..serving.work import Chunk
 from .compare import Pair
 from .logs import Asked, Log, deployment_of, read_run, stack_of
 from .predict import Predicted, of_stack
-from .read import END_TO_END
+from .runs import END_TO_END, Setting, Whole
 from .runs import Log as Logged
-from .runs import Setting, Whole
 from .stacks import stack_for
-
-#: A step in which every kind of operator of an instance runs.
-_STEP = ((Chunk(64, 0),), 1, 1, 64.0)
 
 
 def pairs_of_log(path: str | Path) -> list[Pair]:
@@ -57,11 +51,7 @@ def _pairs(path: str | Path, run: Mapping[str, str]) -> list[Pair]:
 def _factors(deployment: Deployment) -> list[dict[str, float]]:
     """Factors of step times, one kind of operator moved at a time, then the whole step."""
     kind = deployment.prefill
-    off = edges(kind, seconds_by_kind(kind, *_STEP))
-    return [
-        dict.fromkeys(kind.efficiency.operators, 1 + edge) if name == WHOLE else {name: 1 + edge}
-        for name, edge in off.items()
-    ]
+    return [factors(kind, name, edge) for name, edge in edges(kind, used_kinds(kind)).items()]
 
 
 def _replayed(log: Log, deployment: Deployment, factors: dict[str, float]) -> list[Times]:

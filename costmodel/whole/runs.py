@@ -13,6 +13,9 @@ from ..measured.points import NOT_STATED, dtype_of
 from ..serving.closed_loop import Loop
 from ..serving.work import Chunk
 
+#: Kinds of whole measurements.
+STEP, END_TO_END = "step", "end_to_end"
+
 
 @dataclass(frozen=True)
 class Shape:

@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..inputs.hardware import Gpu
 from ..inputs.stack import ANY, Stack, StackFit, packaged_stack, stack_names
 from ..measured.points import NOT_STATED
-from .runs import Whole
+from .runs import END_TO_END, Whole
 
 
 def software(text: str) -> tuple[str, str]:
@@ -26,12 +26,15 @@ def known_stacks() -> tuple[Stack, ...]:
     return tuple(sorted(map(packaged_stack, stack_names()), key=lambda stack: (-len(stack.fits), stack.name)))
 
 
-def stack_for(text: str, gpu: Gpu) -> Stack | None:
+def stack_for(text: str, gpu: Gpu, kind: str = END_TO_END) -> Stack | None:
     """Return the stack that predicts a software on a GPU, None where its engine has none.
 
-    Its own version comes first, then others of the engine that were fitted on the GPU, then one for any GPU.
+    Its own version comes first, then others of the engine that were fitted on the GPU, then one for any GPU. Of
+    tables that do not state their software, only steps have one: that of the steps that were measured without.
     """
     engine, version = software(text)
+    if engine == NOT_STATED and kind == END_TO_END:
+        return None
     named = [stack for stack in known_stacks() if stack.engine == engine]
     same = [stack for stack in named if stack.version == (version or NOT_STATED)]
     for where in (gpu.name, ANY):
