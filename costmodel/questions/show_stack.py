@@ -43,7 +43,7 @@ def stack_row(name: str) -> dict[str, object]:
         "engine": found.engine,
         "version": found.version,
         "gpus": ", ".join(found.fits),
-        "steps_error": max(fit.error() for fit in found.fits.values()),
+        "error": max(fit.error() for fit in found.fits.values()),
     }
 
 

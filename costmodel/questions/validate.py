@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..inputs.hardware import Gpu, load_gpu
 from ..inputs.stack import Stack, load_stack, stack_names
 from ..measured import copies
-from ..measured.compare import FitsFor
+from ..measured.compare import FITTED, HELD_OUT, FitsFor
 from ..measured.errors import ErrorRow
 from ..measured.points import NOT_STATED, Given, Points, Read, Skipped
 from ..measured.table import Table, read_table
@@ -45,11 +45,31 @@ PACKAGED = "measurements"
 
 
 @dataclass(frozen=True)
+class WholeRow:
+    """A measured figure of a whole step or of requests beside its prediction and band, seconds."""
+
+    where: str
+    line: int
+    gpu: str
+    stack: str
+    configuration: str
+    what: str
+    measure: str
+    split: str
+    measured_s: float
+    predicted_s: float
+    low_s: float
+    high_s: float
+    error: float
+    fit: str
+
+
+@dataclass(frozen=True)
 class ValidateAnswer:
     """Errors (``rows``) of what was measured, and what they rest on.
 
     ``fits``: the parameters that predicted operators. ``compared`` and ``skipped``: rows of start-up logs, each with
-    its prediction or why there is none. ``left_out``: other rows that could not be compared.
+    its prediction or why there is none. ``whole``: every figure of whole steps and requests. ``left_out``: other rows that could not be compared.
     """
 
     schema: str
@@ -57,6 +77,7 @@ class ValidateAnswer:
     measurements: str
     rows: tuple[ErrorRow, ...]
     fits: tuple[FitUsed, ...]
+    whole: tuple[WholeRow, ...]
     compared: tuple[MemoryRow, ...]
     skipped: tuple[MemoryRow, ...]
     left_out: tuple[Skipped, ...]
@@ -169,10 +190,31 @@ def _answer(
         measurements=measurements,
         rows=tuple(rows),
         fits=fits_used(compared),
+        whole=tuple(_whole_row(pair) for pair in pairs),
         compared=tuple(row for part in logs for row in part.compared),
         skipped=tuple(row for part in logs for row in part.skipped),
         left_out=tuple(left_out),
         about=_about([part.points for part in compared], logs, pairs),
+    )
+
+
+def _whole_row(pair: Pair) -> WholeRow:
+    run, found = pair.run, pair.predicted
+    return WholeRow(
+        where=run.where,
+        line=run.line,
+        gpu=run.setting.gpu.name,
+        stack=run.stack,
+        configuration=run.setting.key,
+        what=run.told,
+        measure=pair.measure,
+        split=FITTED if pair.seen else HELD_OUT,
+        measured_s=pair.measured,
+        predicted_s=found.best,
+        low_s=found.low,
+        high_s=found.high,
+        error=pair.error,
+        fit=pair.fit,
     )
 
 

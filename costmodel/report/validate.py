@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from ..measured.compare import same_stack
 from ..measured.errors import ErrorRow
 from ..operators.catalogue import PARAMETERS
-from ..questions.validate import ValidateAnswer
+from ..questions.validate import ValidateAnswer, WholeRow
 from ..questions.validate_memory import MemoryRow
 from ..units import format_si
-from .page import Block, Heading, Page, Table, table
+from .page import Block, Heading, Page, Table, banded, shown, table
 
 SUMMARY = {
     "kind": "kind",
@@ -35,6 +35,8 @@ FIGURES = {
     "kv_cache_tokens": ("KV tokens", 1, "kv_tokens"),
 }
 #: Figures that need everything a row should state.
+#: Rows of whole steps and requests that are printed; JSON has all.
+MOST_ROWS = 400
 POOLED = ("kv_pool", "kv_tokens")
 
 
@@ -48,6 +50,8 @@ def page(answer: ValidateAnswer, detail: bool) -> Page:
         blocks += _lent(answer)
     if detail and answer.fits:
         blocks += [Heading("Fits"), _fits(answer)]
+    if answer.whole and detail:
+        blocks += [Heading("Measured, predicted, band"), _whole(answer.whole)]
     if answer.compared and (detail or answer.kind == "memory"):
         blocks += [*_left_out(answer), Heading("Logged, predicted, error"), _rows(answer.compared)]
     if answer.skipped and (detail or answer.kind == "memory"):
@@ -133,6 +137,20 @@ def _left_out(answer: ValidateAnswer) -> list[Block]:
         f"{len(rows)} rows leave open what their prediction needs; of them only weights enter the summary (pool or "
         f"tokens are off by up to {worst:.0%} under the defaults taken)."
     ]
+
+
+def _whole(rows: Sequence[WholeRow]) -> Table:
+    headers = (
+        "GPU", "software", "configuration", "what", "figure", "split", "measured", "predicted (band)", "error",
+    )  # fmt: skip
+    cells = tuple(
+        (
+            row.gpu, row.stack, row.configuration, row.what, row.measure, row.split, shown("time_s", row.measured_s),
+            banded("time_s", row.predicted_s, row.low_s, row.high_s), f"{row.error:+.1%}".replace("%", " %"),
+        )
+        for row in rows[:MOST_ROWS]
+    )  # fmt: skip
+    return Table(headers, cells, (False,) * 6 + (True,) * 3)
 
 
 def _rows(compared: tuple[MemoryRow, ...]) -> Table:

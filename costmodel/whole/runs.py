@@ -67,6 +67,18 @@ class Whole:
     line: int
 
     @property
+    def told(self) -> str:
+        """What ran, in words."""
+        what = self.what
+        if isinstance(what, Loop):
+            return f"{what.isl:,} + {what.osl:,} tokens, {what.concurrency} clients"
+        if isinstance(what, Log):
+            return f"request {self.line + 1} of {what.requests:,}"
+        if what.chunks:
+            return f"{len(what.chunks)} x {what.chunks[0].tokens:,} prompt tokens"
+        return f"{what.batch} decodes over {what.context:,.0f} tokens"
+
+    @property
     def software(self) -> str | None:
         """The software, None where the table does not state it."""
         return None if self.stack == NOT_STATED else self.stack
