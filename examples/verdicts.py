@@ -5,6 +5,8 @@ Which are clear, which are too close to call, and what to measure to settle them
 
 from __future__ import annotations
 
+import re
+
 from tabulate import tabulate
 
 from costmodel import Options, Scenario, load_workload, recommend
@@ -38,13 +40,33 @@ def row(workload: str, stack: str | None, found: Recommendation) -> tuple[str, .
     best = max(found.strategies, key=lambda s: s.goodput_per_gpu_per_s or 0.0)
     pair = f"{best.name} over {found.runner_up}"
     verdict = "too close to call" if found.verdict == "too_close_to_call" else found.verdict
-    return workload, stack or "operators alone", verdict, pair, margin, band, found.action
+    measure = re.search(r"to settle it measure (.*?); until then ", found.action)
+    until = found.action if measure is None else found.action[measure.end() :]
+    return (
+        workload,
+        stack or "operators alone",
+        verdict,
+        pair,
+        margin,
+        band,
+        measure[1] if measure else "-",
+        until,
+    )
 
 
 def page() -> str:
     """The page as markdown."""
     rows = [row(name, stack, compare(name, stack)) for name in workload_names() for stack in STACKS]
-    header = ("workload", "steps", "verdict", "best over second", "margin", "band", "what to do")
+    header = (
+        "workload",
+        "steps",
+        "verdict",
+        "best over second",
+        "margin",
+        "band",
+        "to settle it, measure",
+        "what to do",
+    )
     return f"{INTRO}\n{tabulate(rows, header, tablefmt='github', disable_numparse=True)}\n{READING}"
 
 

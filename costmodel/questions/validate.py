@@ -68,8 +68,9 @@ class WholeRow:
 class ValidateAnswer:
     """Errors (``rows``) of what was measured, and what they rest on.
 
-    ``fits``: the parameters that predicted operators. ``compared`` and ``skipped``: rows of start-up logs, each with
-    its prediction or why there is none. ``whole``: every figure of whole steps and requests. ``left_out``: other rows that could not be compared.
+    ``fits``: the parameters that predicted operators. ``whole``: every figure of whole steps and requests.
+    ``compared`` and ``skipped``: rows of start-up logs, each with its prediction or why there is none. ``left_out``:
+    other rows that could not be compared.
     """
 
     schema: str

@@ -28,7 +28,7 @@ from costmodel.whole.runs import Whole
 from costmodel.whole.stacks import known_stacks
 
 PAGE = Path(__file__).with_name("accuracy.md")
-FIGURES = ("held out", "median", "P90", "bias", "in band", "n")
+FIGURES = ("held out", "median", "P90", "bias", "in band", "band", "n")
 #: What the first table shows: words, kind of validation, regime, and what is aimed at, percent.
 AIMS = (
     ("decode step, TP not fitted", "step", "decode", 8),
@@ -52,10 +52,11 @@ def percent(share: float, sign: str = "") -> str:
 
 
 def figures(row: ErrorRow) -> tuple[str, ...]:
-    """Errors and coverage of a row, in percent."""
+    """Errors and coverage of a row, in percent, and the median factor from the best estimate to its edge."""
     inside = "-" if row.covered is None else f"{row.covered:.0%}".replace("%", "")
     sizes = (percent(share) for share in (row.mape, row.median, row.p90))
-    return (*sizes, percent(row.bias, "+"), inside, f"{row.n:,}")
+    width = "-" if row.width is None else f"x {row.width:.2f}"
+    return (*sizes, percent(row.bias, "+"), inside, width, f"{row.n:,}")
 
 
 def shown(rows: Iterable[Sequence[str]], header: Sequence[str]) -> str:
