@@ -136,11 +136,9 @@ def test_the_error_to_expect_is_that_of_going_as_far() -> None:
         "tpot": Measured(0.02, 9, 0.04, 3, carried_log=0.2, versions_log=0.1),
     }
 
-    def error(
-        measure: str | None, gpu: str = H100, elsewhere: bool = False, model: str | None = None
-    ) -> float:
+    def error(measure: str | None, gpu: str = H100, elsewhere: bool = False, seen: bool = True) -> float:
         fit = StackFit("made", gpu, Parameters(), errors, ("Llama-3.1-8B bf16 TP1",), "", elsewhere)
-        return math.log1p(fit.error(measure, model))
+        return math.log1p(fit.error(measure, seen))
 
     assert error("tpot") == error(None) == pytest.approx(0.04)  # a step's is that of TPOT
     assert error("ttft") == pytest.approx(0.3)
@@ -149,9 +147,12 @@ def test_the_error_to_expect_is_that_of_going_as_far() -> None:
     assert error("ttft", elsewhere=True) == pytest.approx(0.5)
     assert error("prefill") == pytest.approx(0.04)  # not measured alone: a step's
     # other models are off by 15 % at least, of the logarithm; layouts of one that was seen are not
-    assert error("tpot", model="meta-llama/Llama-3.1-8B") == pytest.approx(0.04)
-    assert error("tpot", model="meta-llama/Llama-3.1-70B") == pytest.approx(0.15) == ANOTHER_MODEL
-    assert error("ttft", model="Qwen/Qwen3-8B") == pytest.approx(0.3)
+    assert error("tpot", seen=False) == pytest.approx(0.15) == ANOTHER_MODEL
+    assert error("ttft", seen=False) == pytest.approx(0.3)
+    fit = StackFit("made", H100, Parameters(), errors, ("Llama-3.1-8B bf16 TP1",), "")
+    assert fit.saw("meta-llama/Llama-3.1-8B") and not fit.saw("meta-llama/Llama-3.1-70B")
+    carried = StackFit("made", ANY, Parameters(), errors, ("h100-sxm Llama-3.1-8B bf16 TP1",), "")
+    assert carried.models == ("Llama-3.1-8B",)
     nothing = StackFit("made", H100, Parameters(), {}, (), "")
     assert math.log1p(nothing.error()) == pytest.approx(0.25)
     assert math.log1p(nothing.error("ttft")) == pytest.approx(0.4)
