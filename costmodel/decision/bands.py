@@ -18,7 +18,7 @@ from ..serving.band import edges, factors, spread, used_kinds
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes
-from ..serving.strategies import Strategy
+from ..serving.strategies import CHUNKED, COLOCATED, DISAGGREGATED, Strategy
 from .moved import Moved
 
 COPY = "kv_copy"
@@ -35,12 +35,21 @@ def errors(deployment: Deployment) -> dict[str, float]:
     return found | ({COPY: COVER * copy} if copy else {})
 
 
+Case = tuple[Deployment, dict[InstanceKind, StepTimes]]
+#: Strategies whose stability says on which side a kind is moved.
+_BASE = (COLOCATED, CHUNKED, DISAGGREGATED)
+
+
 def perturbed(
-    deployment: Deployment, times: dict[InstanceKind, StepTimes]
-) -> list[tuple[Deployment, dict[InstanceKind, StepTimes]]]:
-    """Return deployment and step times with each operator kind, in turn, slower by as much as it may be off."""
+    deployment: Deployment, times: dict[InstanceKind, StepTimes], *, faster: bool = False
+) -> list[Case]:
+    """Return deployment and step times with each operator kind, in turn, slower by as much as it may be off.
+
+    ``faster``: faster by the same factor.
+    """
     answers = []
-    for name, error in errors(deployment).items():
+    for name, edge in errors(deployment).items():
+        error = 1 / (1 + edge) - 1 if faster else edge
         if name == COPY:
             path = replace(deployment.path, time_factor=1 + error)
             answers.append((replace(deployment, path=path), times))
@@ -57,6 +66,8 @@ class Bands:
     """
 
     replayed: Moved | None = None
+    #: Kinds that are moved to the faster edge, as slower ones would exceed the capacity of a strategy.
+    turned: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -67,14 +78,26 @@ class Bands:
     ) -> None:
         self.workload, self.gpus = workload, deployment.gpus
         self.kinds = ["", *errors(deployment)]
-        self.moves = cases = [(deployment, times), *perturbed(deployment, times)]
+        self.moves: list[Case] = [(deployment, times), *perturbed(deployment, times)]
 
-        def form(case: tuple[Deployment, dict[InstanceKind, StepTimes]]) -> Form:
+        def form(case: Case) -> Form:
             return lambda rate: ClosedForm(case[0], workload.at_rate(rate), case[1], points)
 
-        self.forms = [form(case) for case in cases]
+        self.forms = [form(case) for case in self.moves]
         self.at_load = [make(workload.rate) for make in self.forms]
+        beyond = [i for i, moved in enumerate(self.at_load) if self._exceeds(moved)]
+        other = perturbed(deployment, times, faster=True) if beyond else []
+        for i in beyond:
+            self.moves[i] = other[i - 1]
+            self.forms[i] = form(self.moves[i])
+            self.at_load[i] = self.forms[i](workload.rate)
+        self.turned = tuple(self.kinds[i] for i in beyond)
         self._means: dict[Strategy, list[Means]] = {}
+
+    def _exceeds(self, moved: ClosedForm) -> bool:
+        """Say whether a strategy that is stable as it is would not be any more."""
+        nominal = self.at_load[0]
+        return any(nominal.means(s).stable and not moved.means(s).stable for s in _BASE)
 
     def means(self, strategy: Strategy) -> list[Means]:
         """Means of a strategy at the given rate: nominal first, then perturbed."""

@@ -139,8 +139,17 @@ class Comparison:
             tpot_p99_low_s=gap[0],
             tpot_p99_high_s=gap[1],
             ttft_stage_p95_not_additive=summary.stage_percentiles(done, first),
-            band_reason=None if factor is not None else _NO_BAND,
+            band_reason=_NO_BAND if factor is None else self._turned(),
             gpu_s=summary.gpu_seconds(run),
+        )
+
+    def _turned(self) -> str | None:
+        """Say which kinds were moved to the faster edge; None where none was."""
+        turned = ", ".join(self.bands.turned)
+        return (
+            f"slower by as much as they may be off, {turned} would exceed capacity: moved to the faster edge"
+            if (turned)
+            else None
         )
 
     def _gap_band(self, strategy: Strategy, best: float | None) -> tuple[float | None, float | None]:
@@ -200,7 +209,7 @@ class Comparison:
             result,
             goodput_low_per_gpu_per_s=None if factor is None else best / factor,
             goodput_high_per_gpu_per_s=None if factor is None else best * factor,
-            band_reason=None if factor is not None else _NO_BAND,
+            band_reason=_NO_BAND if factor is None else self._turned(),
         )
 
 

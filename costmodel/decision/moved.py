@@ -113,7 +113,7 @@ class Moved:
         )
 
     def rates(self, strategy: Strategy, goodput: float) -> list[float]:
-        """Goodputs of a strategy, nominal first: slower steps reach no more than the nominal one."""
+        """Goodputs of a strategy, nominal first: slower steps reach no more than it, faster ones no less."""
         if (strategy, goodput) not in self._rates:
             found = [goodput]
             for case, (_, times) in zip(self.cases[1:], self.moves[1:]):
@@ -129,8 +129,10 @@ class Moved:
             self.probe,
         )  # fmt: skip
         low, high = nominal * _LEAST, nominal
-        if search.reaches(high):
-            return nominal
+        if search.reaches(nominal):
+            if all(factor >= 1 for moved in times.values() for factor in moved.factors.values()):
+                return nominal
+            low, high = nominal, nominal / _LEAST
         while high / low > _RESOLUTION:
             middle = math.sqrt(low * high)
             low, high = (middle, high) if search.reaches(middle) else (low, middle)

@@ -14,6 +14,8 @@ from .results import StrategyResult
 
 #: Mean delays below this, in seconds, are rounding: the accounts of a request add up to no better.
 _NO_DELAY = 1e-9
+#: Margin below which a verdict without a band is too close: few bands of margins are wider.
+UNKNOWN = 1.3
 TOO_CLOSE, NONE_STABLE = "too_close_to_call", "none_stable"
 
 
@@ -67,8 +69,8 @@ def judge(results: Sequence[StrategyResult], strategies: Sequence[Strategy], ban
         return Verdict(TOO_CLOSE, objective, best.name, second.name, margin, None, None, why)
     noise = [margin * (1 + error) for error in errors if error is not None]
     if moved is None:
-        why = "no closed-form means here, and bands rest on them"
-        close = margin / spread(margin, noise) <= 1
+        why = "no means at every moved step time, and bands rest on them"
+        close = margin / spread(margin, noise) <= UNKNOWN
         verdict = TOO_CLOSE if close else best.name
         return Verdict(verdict, objective, best.name, second.name, margin, None, None, why)
     factor = spread(margin, [margin * m for m in moved] + noise)

@@ -9,11 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..data import HARDWARE, Reader, load_toml, locate, resource_names
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..operators.catalogue import HOST_LAYERS, HOST_SEQUENCES, KINDS, LARGE_MESSAGES
 from ..units import Dimension
 from .efficiency import Efficiency, OperatorFit
-from .hardware import Gpu
+from .hardware import Gpu, gpu_names
 
 FOLDER = "stacks"
 #: The fit for a GPU that a stack was not fitted on: to all of its measurements together.
@@ -53,8 +53,10 @@ class Parameters:
     request_latency: float = 0.0
 
 
-#: Largest factor and share of launches that a file may state.
+#: Largest factor and share of launches that a file may state, ranges of other parameters, and the largest log error.
 _MOST = 1e3
+_PHYSICAL = {"second": (1e-12, 600.0), "byte": (1.0, 1e13), "byte/second": (1e3, 1e15)}
+_LARGEST_LOG = 10.0
 DIMENSIONS: dict[str, Dimension] = {
     **dict.fromkeys(("kernel_factor", "narrow_factor", "launch_share"), "1"),
     **dict.fromkeys(("layer_latency", "layer_floor", "sequence_latency", "request_latency"), "second"),
@@ -81,7 +83,8 @@ class Measured:
 class StackFit:
     """A stack on one GPU (or ``any``): its parameters, errors by measure, and the configurations that it saw.
 
-    ``elsewhere``: it stands for another version of its engine.
+    ``elsewhere``: it stands for another version of its engine. ``lent``: it saw no TTFT, and its ``request_latency`` is
+    that of the engine's other fits.
     """
 
     stack: str
@@ -91,12 +94,19 @@ class StackFit:
     fitted_on: tuple[str, ...]
     source: str
     elsewhere: bool = False
+    lent: bool = False
 
     @property
     def models(self) -> tuple[str, ...]:
         """Names of the models that the fit was made of."""
         words = [key.split() for key in self.fitted_on]
         return tuple(dict.fromkeys(w[1 if self.gpu == ANY and len(w) > 3 else 0] for w in words if w))
+
+    def tried(self, measure: str) -> bool:
+        """Say whether the error of a measure was measured, where the fit did not see it."""
+        found = self.errors.get(measure, Measured())
+        carried = found.carried_log if self.gpu == ANY else None
+        return (found.held_out_log, carried) != (None, None)
 
     def saw(self, model: str) -> bool:
         """Say whether the fit was made of a model of this name, whatever its layout."""
@@ -160,6 +170,10 @@ def load_stack(name_or_path: str | Path) -> Stack:
     reader.keys(("engine", "version", "date", "source", "fits"))
     fits = reader.sub("fits")
     name = str(name_or_path)
+    for gpu in fits.table:
+        match = nearest(gpu, (*gpu_names(), ANY))
+        if match and gpu not in gpu_names() and gpu != ANY:
+            fits.note(f"fits.{gpu}: unknown GPU; did you mean {match!r}?")
     found = {gpu: _fit(name, gpu, fits.sub(gpu), reader.text("source")) for gpu in fits.table}
     if "fits" in reader.table and not found:
         reader.note("[fits] holds no GPU, nor 'any'")
@@ -177,7 +191,7 @@ def packaged_stack(name: str) -> Stack:
 
 
 def _fit(stack: str, gpu: str, reader: Reader, source: str) -> StackFit:
-    reader.keys(("fitted_on", "errors"), tuple(DIMENSIONS))
+    reader.keys(("fitted_on", "errors"), (*DIMENSIONS, "lent"))
     given = {name: _parameter(reader, name) for name in DIMENSIONS if name in reader.table}
     if ("large_message" in given) != ("large_message_rate" in given):
         reader.note(f"{reader.name('large_message')} and large_message_rate go together")
@@ -190,6 +204,7 @@ def _fit(stack: str, gpu: str, reader: Reader, source: str) -> StackFit:
         errors={name: _measured(errors.sub(name)) for name in MEASURES if name in errors.table},
         fitted_on=tuple(key.strip() for key in reader.text("fitted_on").split(",") if key.strip()),
         source=source,
+        lent=bool(reader.choice("lent", ("request_latency",))) if "lent" in reader.table else False,
     )
 
 
@@ -198,7 +213,10 @@ def _measured(reader: Reader) -> Measured:
         "fitted_log", "held_out_log", "carried_log", "versions_log",
     )  # fmt: skip
     reader.keys((), (*counts, *shares))
-    logs = {name: reader.fraction(name) for name in shares}
+    logs = {
+        name: reader.number(name, low=0, high=_LARGEST_LOG) if name in reader.table else None
+        for name in shares
+    }
     return Measured(
         logs["fitted_log"],
         reader.whole("points"),
@@ -215,7 +233,11 @@ def _parameter(reader: Reader, name: str) -> float:
         return reader.number(name, low=1.0, high=_MOST)
     if dimension == "1":
         return reader.number(name, low=0, high=_MOST, above=name != "launch_share")
-    return reader.quantity(name, dimension, positive=name == "large_message_rate")
+    found = reader.quantity(name, dimension, positive=name == "large_message_rate")
+    low, high = _PHYSICAL[dimension]
+    if found and not low <= found <= high:
+        reader.note(f"{reader.name(name)}: {reader.table[name]!r} is beyond what is physical")
+    return found
 
 
 def with_stack(efficiency: Efficiency, fit: StackFit) -> Efficiency:

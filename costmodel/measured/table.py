@@ -87,13 +87,14 @@ class Table:
         names = [name + unit for name in TIMES for unit in UNITS if name + unit in self.columns]
         if names:
             for other in names[1:]:
-                self._agree(names[0], other)
+                self.agree(names[0], other)
             return names[0]
         bare = next((name for name in self.columns if name.lower() in TIMES), None)
         why = "no column of times" if bare is None else f"column {bare!r} names no unit of its times"
         self.refuse(f"{why}; expected latency_ms, time_us or a like name with its unit")
 
-    def _agree(self, one: str, other: str) -> None:
+    def agree(self, one: str, other: str) -> None:
+        """Raise InputError where two columns of times differ by more than rounding."""
         first, second = (self._floats((name,)) * scale(name) for name in (one, other))
         both = (first > 0) & (second > 0)
         if both.any() and np.median(np.abs(second[both] / first[both] - 1)) > ROUNDING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date as calendar
@@ -18,6 +19,7 @@ from ..measured.table import read_table
 from ..measured.tables import files_of
 from ..measured.write import write_whole
 from ..whole.calibrate import ALTERNATE, calibrate_stacks, once, possible
+from ..whole.fit import at_edges
 from ..whole.predict import Instances
 from ..whole.read import holds_whole, is_loops, is_steps, read_whole
 from ..whole.runs import Whole
@@ -26,6 +28,8 @@ from .calibrate import OTHER_SUFFIXES, SUFFIX, make_folder
 from .show_stack import StackEntry, entry_of
 
 SCHEMA = "costmodel.calibrate-stack/1"
+#: Log error of what a stack was fitted to above which it describes something else: half as long again.
+POOR = 0.41
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,14 @@ class CalibrateStackAnswer:
 
 
 def whole_tables(files: Sequence[str | Path]) -> bool:
-    """Say whether any of these files is a table of whole steps or closed loops; False where none can be read."""
-    return any(holds_whole(_header(Path(path))) for path in files)
+    """Say whether these files are tables of whole steps or closed loops: one that is named, or all of a folder."""
+    try:
+        found = [(holds_whole(_header(path)), named) for path, named in files_of(files)]
+    except InputError:
+        return False
+    return any(whole and named for whole, named in found) or (
+        bool(found) and all(whole for whole, _ in found)
+    )
 
 
 def _header(path: Path) -> list[str]:
@@ -55,7 +65,7 @@ def _header(path: Path) -> list[str]:
 
 
 def ask_calibrate_stack(
-    files: Sequence[str | Path],
+    files: str | Path | Sequence[str | Path],
     *,
     hardware: Gpu | str | Path | None = None,
     stack: str | None = None,
@@ -71,6 +81,7 @@ def ask_calibrate_stack(
     Raises InputError for tables that cannot be read or are of several kinds, fewer than two configurations (model,
     dtype and TP) of an engine on a GPU, a missing scipy, or an ``output`` that cannot hold what there is.
     """
+    files = [files] if isinstance(files, str | Path) else list(files)
     given = Given(load_gpu(hardware) if isinstance(hardware, str | Path) else hardware, stack)
     runs, left_out = _read(files, given)
     instances = Instances()
@@ -91,6 +102,7 @@ def ask_calibrate_stack(
                 *(f"{left.rows:,} rows: {left.why}" for left in left_out),
             ]
         )
+    _sensible(found)
     paths = {} if output is None else _paths(Path(output), found)
     if output is not None:
         make_folder(Path(output))
@@ -107,7 +119,32 @@ def ask_calibrate_stack(
                 "every second configuration is held out: only its errors are to be trusted",
             ),
             sources=(told,),
+            warnings=_edges(found),
         ),
+    )
+
+
+def _sensible(found: Sequence[Stack]) -> None:
+    """Raise InputError for stacks that describe something else, mostly for a wrong unit or column."""
+    poor = [
+        f"{stack.name} on {gpu}: {measure} is off by a factor of {math.exp(error.fitted_log):.2g} where it was fitted; "
+        "units, columns, model or GPU are not what they seem, so nothing is written"
+        for stack in found
+        for gpu, fit in stack.fits.items()
+        for measure, error in fit.errors.items()
+        if error.fitted_log is not None and error.fitted_log > POOR
+    ]
+    if poor:
+        raise InputError(poor)
+
+
+def _edges(found: Sequence[Stack]) -> tuple[str, ...]:
+    """Say which parameters ended where their range does."""
+    return tuple(
+        f"{stack.name} on {gpu}: {name} is at the edge of its range"
+        for stack in found
+        for gpu, fit in stack.fits.items()
+        for name in at_edges(fit.parameters)
     )
 
 
@@ -137,4 +174,9 @@ def _paths(output: Path, stacks: Sequence[Stack]) -> dict[Path, Stack]:
         return {output: stacks[0]}
     if output.suffix in OTHER_SUFFIXES:
         raise InputError(f"--output {output}: a stack's file ends in {SUFFIX}; a folder takes one for each")
-    return {output / f"{stack.name}{SUFFIX}": stack for stack in stacks}
+    return {output / f"{_plain(stack.name)}{SUFFIX}": stack for stack in stacks}
+
+
+def _plain(name: str) -> str:
+    """A name as a file may have it."""
+    return "".join(c if c.isalnum() or c in ".-" else "-" for c in name).lstrip(".") or "stack"

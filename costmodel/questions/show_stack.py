@@ -13,13 +13,15 @@ from .show_model import SCHEMA
 @dataclass(frozen=True)
 class StackFitEntry:
     """A stack on a GPU (or ``any``). ``parameters`` in SI, those that do nothing left out; ``errors``: what to expect
-    of each measure, as fractions, from so many held-out points (0: carried from elsewhere, or not tried).
+    of each measure, as fractions, from so many held-out points (0: carried from elsewhere);
+    None where none was tried. ``lent``: its constant of TTFT is that of the engine's other fits.
     """
 
     gpu: str
     parameters: dict[str, float]
-    errors: dict[str, float]
+    errors: dict[str, float | None]
     held_out_points: dict[str, int]
+    lent: bool
     fitted_on: tuple[str, ...]
 
 
@@ -67,6 +69,6 @@ def _entry(fit: StackFit) -> StackFitEntry:
     given = asdict(fit.parameters)
     plain = {name: 1.0 if name.endswith(("factor", "share")) else 0.0 for name in given}
     changed = {name: value for name, value in given.items() if not math.isclose(value, plain[name])}
-    errors = {name: fit.error(name) for name in fit.errors}
+    errors = {name: fit.error(name) if fit.tried(name) else None for name in fit.errors}
     tried = {name: found.held_out_points for name, found in fit.errors.items()}
-    return StackFitEntry(fit.gpu, changed, errors, tried, fit.fitted_on)
+    return StackFitEntry(fit.gpu, changed, errors, tried, fit.lent, fit.fitted_on)

@@ -20,6 +20,7 @@ from ..measured.table import Table, read_table
 from ..measured.tables import files_of
 from ..whole.compare import Pair, pairs_of
 from ..whole.compare import rows as whole_rows
+from ..whole.logs import Asked
 from ..whole.read import KINDS as WHOLE_KINDS
 from ..whole.read import is_log, read_whole
 from ..whole.requests import pairs_of_log
@@ -110,10 +111,10 @@ def ask_validate(
     fits = FitsFor(() if efficiency is None else (efficiency,))
     if measurements is None:
         with as_file(package_files(HARDWARE).joinpath(PACKAGED)) as folder:
-            return _answer(_sorted(files_of([folder]), kind, given), kind, "packaged", fits, plot, own)
+            return _answer(_sorted(files_of([folder]), kind, given, own), kind, "packaged", fits, plot, own)
     paths = [measurements] if isinstance(measurements, str | Path) else list(measurements)
     shown = ", ".join(map(str, paths))
-    return _answer(_sorted(files_of(paths), kind, given), kind, shown, fits, plot, own)
+    return _answer(_sorted(files_of(paths), kind, given, own), kind, shown, fits, plot, own)
 
 
 @dataclass
@@ -127,7 +128,7 @@ class _Sorted:
     requests: list[Pair]
 
 
-def _sorted(files: Iterable[tuple[Path, bool]], kind: str | None, given: Given) -> _Sorted:
+def _sorted(files: Iterable[tuple[Path, bool]], kind: str | None, given: Given, own: Stack | None) -> _Sorted:
     """Read files; one that was named must be of the kind asked for, one of a folder is passed over."""
     found = _Sorted(Read(), [], [], [], [])
     for path, named in files:
@@ -145,7 +146,8 @@ def _sorted(files: Iterable[tuple[Path, bool]], kind: str | None, given: Given) 
         elif holds == (COPIES,):
             found.copies.append(table)
         elif holds[0] == END_TO_END and is_log(table):
-            found.requests += pairs_of_log(path)
+            asked = Asked(hardware=None if given.gpu is None else given.gpu.name, stack=given.stack)
+            found.requests += pairs_of_log(path, asked, own)
         elif holds[0] in WHOLE_KINDS:
             runs, read = read_whole(table, given)
             found.whole += runs

@@ -14,8 +14,18 @@ def stack(answer: StackEntry) -> list[Block]:
     for fit in answer.fits:
         told = tuple((name, format_si(value, DIMENSIONS[name], 4)) for name, value in fit.parameters.items())
         errors = tuple(
-            (f"error of {name}", f"{value:.1%}".replace("%", " %")) for name, value in fit.errors.items()
+            (f"error of {name}", _error(value, fit.held_out_points[name]))
+            for name, value in fit.errors.items()
         )
         blocks += [Heading(fit.gpu), Table((), told + errors, (False, False))]
+        if fit.lent:
+            blocks.append("It saw no TTFT: request_latency is that of the engine's other fits.")
         blocks.append(f"Fitted to {', '.join(fit.fitted_on)}.")
     return blocks
+
+
+def _error(value: float | None, points: int) -> str:
+    if value is None:
+        return "not tried"
+    shown = f"{value:.1%}".replace("%", " %")
+    return f"{shown} of {points} held out" if points else f"{shown} carried"

@@ -73,7 +73,12 @@ def _alone(model: Model) -> float:
 
 def _saw(stack: StackFit, model: Model) -> bool:
     """Say whether a stack was fitted to a model: to one of the same layers, whatever it is called."""
-    return stack.saw(model.name) or any(_layers(name) == model.layers for name in stack.models)
+    return stack.saw(model.name) or any(same_layers(name, model) for name in stack.models)
+
+
+def same_layers(name: str, model: Model) -> bool:
+    """Say whether the packaged model of a name has the layers of another."""
+    return _layers(name) == model.layers
 
 
 @lru_cache(maxsize=64)

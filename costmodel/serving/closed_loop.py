@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from ..errors import InputError
@@ -46,8 +47,11 @@ def closed_loop(loop: Loop, decode_step: Any, prefill_time: Any, request_latency
     >>> f"{seen.ttft * 1e3:.0f} ms, {seen.tpot * 1e3:.1f} ms, {seen.rate:.2f} requests/s"
     '140 ms, 15.5 ms, 3.80 requests/s'
     """
-    if loop.concurrency < 1 or loop.osl < 1:
-        raise InputError(f"a closed loop needs a client and an output token at least, not {loop}")
+    if loop.concurrency < 1 or loop.osl < 1 or loop.isl < 1:
+        raise InputError(f"a closed loop needs a client, a prompt and an output token at least, not {loop}")
+    for name, time in (("decode_step", decode_step), ("prefill_time", prefill_time)):
+        if isinstance(time, int | float) and not 0 < time < math.inf:
+            raise InputError(f"{name} must be a time above 0, not {time!r}")
     clients, osl = loop.concurrency, loop.osl
     tpot = whole.closed_loop_tpot(decode_step, clients, osl, prefill_time)
     free = whole.closed_loop_ttft(request_latency, 0.0, decode_step, prefill_time)

@@ -119,8 +119,8 @@ class InstanceKind:
             )
             if self.parallelism.ep > 1:
                 said += [
-                    "GPUs that share out experts are equally loaded, the busiest with one routed token at least: "
-                    "what chance and popular experts add on some is not counted",
+                    "GPUs that share out experts are equally loaded but for that variation, the busiest with one "
+                    "routed token at least: what chance adds on some is not counted",
                     "every GPU has all tokens of the step and moves the rows of all their experts; an all-reduce "
                     "follows, as without --ep",
                 ]
@@ -167,6 +167,8 @@ def make_instance(
     peak for.
     """
     layout = parallelism or Parallelism()
+    if expert_skew and not any(isinstance(b, Experts) for layer in model.layers for b in layer.blocks):
+        raise InputError(f"--expert-skew {expert_skew:g}: {model.name} has no experts")
     if not 0 <= expert_skew <= MOST_SKEW:
         raise InputError(f"--expert-skew {expert_skew:g} does not lie in 0 .. {MOST_SKEW:g}")
     weight_dtype = loaded_dtype(model) if dtype is None else dtype

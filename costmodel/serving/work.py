@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..formulas import work
 from ..inputs.formats import WeightFormat
+from ..inputs.hardware import TP_LINKS
 from ..inputs.model import Attention, Block, Dense, Experts, LatentAttention, Layer, Recurrent
 from ..inputs.tensor import Tensor
 from ..inputs.weights import recurrent_products
@@ -47,7 +48,7 @@ class Load(NamedTuple):
         return float(self.work.bytes_moved)
 
 
-#: Below this size engines take vLLM's own all-reduce, from it on NCCL's.
+#: Below this size engines take vLLM's own all-reduce, from it on NCCL's; over PCIe only between two GPUs.
 CUSTOM_BYTES = 8 * 2**20
 #: Tokens that the prefill kernels of recurrent layers take together (flash-linear-attention, Mamba-2).
 SCAN_CHUNK = 64
@@ -109,7 +110,8 @@ class Builder:
         tp = self.kind.tp
         if tp > 1:
             size = work.streaming_bytes(tokens, self.kind.model.hidden, 1, self.kind.activation_bytes_each)
-            operator = "custom_all_reduce" if size < CUSTOM_BYTES else "all_reduce"
+            own = size < CUSTOM_BYTES and (tp == 2 or self.kind.gpu.tp_link == TP_LINKS[0])
+            operator = "custom_all_reduce" if own else "all_reduce"
             done = operators.collective(size, 2 * (tp - 1) / tp)
             self.loads.append(Load("all-reduce", operator, runs, done))
             if LARGE_MESSAGES in self.kind.efficiency.operators:

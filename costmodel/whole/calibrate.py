@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import InputError
+from ..inputs.model import Model
 from ..inputs.stack import ANY, MEASURES, Measured, Parameters, Stack, StackFit
 from ..measured.points import NOT_STATED
 from ..serving.closed_loop import Loop
@@ -33,19 +34,28 @@ def possible(runs: Iterable[Whole], instances: Instances) -> tuple[list[Whole], 
 
 
 def once(runs: Iterable[Whole]) -> tuple[list[Whole], int]:
-    """Return runs whose times no other run has under the same load, and how many were the same again.
+    """Return runs in order, of models by one name each, and how many were the same measurement again.
 
-    Tables list one measurement under several names of a model, and more than once.
+    Tables list one measurement under several names of a model, and more than once: models of the same layers and
+    dtype are one, and rows that agree in everything else are, too.
     """
+    ordered = sorted(runs, key=_place)
+    named: dict[object, Model] = {}
+    for run in ordered:
+        named.setdefault((run.setting.model.layers, run.setting.model.weight_dtype), run.setting.model)
     found: dict[object, Whole] = {}
-    count = 0
-    for run in runs:
-        count += 1
-        where = run.setting
-        found.setdefault(
-            (run.stack, where.gpu.name, where.tp, where.ep, run.what, *sorted(run.seconds.items())), run
-        )
-    return list(found.values()), count - len(found)
+    for run in ordered:
+        model = named[run.setting.model.layers, run.setting.model.weight_dtype]
+        setting = replace(run.setting, model=model)
+        key = (run.kind, run.stack, setting.gpu.name, setting.key, run.what, *sorted(run.seconds.items()))
+        found.setdefault(key, replace(run, setting=setting))
+    return list(found.values()), len(ordered) - len(found)
+
+
+def _place(run: Whole) -> tuple[str, ...]:
+    """Where a run stands in order, whatever that of its table."""
+    where = run.setting
+    return run.kind, run.stack, where.gpu.name, where.key, str(run.what), str(sorted(run.seconds.items()))
 
 
 def used(run: Whole, measure: str) -> bool:
@@ -109,7 +119,7 @@ def _constant_lent(stack: Stack, others: Sequence[Stack]) -> Stack:
     middle = known[len(known) // 2]
     return replace(stack, fits={
         gpu: fit if _saw_ttft(fit) or "tpot" not in fit.errors
-        else replace(fit, parameters=replace(fit.parameters, request_latency=middle), errors={
+        else replace(fit, parameters=replace(fit.parameters, request_latency=middle), lent=True, errors={
             name: error for name, error in fit.errors.items() if name != "ttft"
         })
         for gpu, fit in stack.fits.items()

@@ -170,6 +170,17 @@ class _Problem:
         return self.errors(replace(self.base, **dict(zip(self.names, (x * self.units).tolist()))))
 
 
+def at_edges(p: Parameters) -> list[str]:
+    """Return the parameters of a fit that ended at an edge of their range, but for those that are nothing."""
+    known = {**LOOPS, **STEPS}
+    return [
+        name
+        for name, (_, low, high, _) in known.items()
+        for value in (getattr(p, name),)
+        if value != getattr(Parameters(), name) and (value <= low * 1.002 or value >= high * 0.998)
+    ]
+
+
 def fit_stack(runs: Sequence[Whole], instances: Instances | None = None, first: int = 4) -> Parameters:
     """Return the parameters of a stack that fit runs of one kind: steps, or closed loops.
 

@@ -15,18 +15,21 @@ from ..serving.closed_loop import Loop
 from ..serving.work import Chunk
 from .runs import END_TO_END, STEP, Setting, Shape, Whole, loaded_as, model_named
 
-#: Columns of times: the measure, and the names it goes by.
+#: Columns of times: the measure, and the names it goes by, with each unit.
 TIMES = {
-    "prefill": ("prompt_ms", "prompt_s", "prefill_ms", "prefill_s"),
-    "decode": ("token_ms", "token_s", "decode_ms", "decode_s"),
-    "ttft": ("ttft_ms", "ttft_s", "silicon_ttft_ms"),
-    "tpot": ("tpot_ms", "tpot_s", "silicon_tpot_ms"),
-}
+    measure: tuple(name + unit for name in names for unit in ("_ms", "_s", "_us", "_ns"))
+    for measure, names in {
+        "prefill": ("prompt", "prefill"), "decode": ("token", "decode"), "ttft": ("ttft", "silicon_ttft"),
+        "tpot": ("tpot", "silicon_tpot"),
+    }.items()
+}  # fmt: skip
 STEP_COLUMNS = ("prompt_size", "batch_size")
 LOG_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
 LOG_TIMES = ("ttft_s", "ttft_from_queued_s")
 LOOP_COLUMNS = ("isl", "osl", "concurrency")
 MOST_COUNT = 10**9
+#: Sequences of a step: no engine takes more.
+MOST_BATCH = 8192
 #: GPUs of a node, over which collectives were measured.
 MOST_GPUS = 8
 _BACKENDS = (("backend", "backend_version"), ("engine", "engine_version"), ("framework", "version"))
@@ -58,9 +61,15 @@ def is_log(table: Table) -> bool:
 
 
 def _times(table: Table, measures: tuple[str, ...]) -> dict[str, str]:
-    """The column of each measure that the table has."""
-    named = {m: next((name for name in TIMES[m] if name in table), None) for m in measures}
-    return {measure: name for measure, name in named.items() if name}
+    """The column of each measure that the table has. Raises InputError where two of one tell different times."""
+    found = {}
+    for measure in measures:
+        named = [name for name in TIMES[measure] if name in table]
+        for other in named[1:]:
+            table.agree(named[0], other)
+        if named:
+            found[measure] = named[0]
+    return found
 
 
 def read_whole(table: Table, given: Given) -> tuple[list[Whole], Read]:
@@ -175,10 +184,12 @@ def _step(rows: _Rows, place: int, seconds: dict[str, float]) -> list[Whole]:
     prompt, batch = rows.count(place, "prompt_size"), rows.count(place, "batch_size")
     grown = rows.count(place, "token_size", "output_size", default=1)
     shapes = {
-        "prefill": Shape(chunks=(Chunk(prompt),) * batch),
+        "prefill": Shape(chunks=(Chunk(prompt),) * min(batch, MOST_BATCH)),
         "decode": Shape(batch=batch, context=batch * (prompt + grown / 2)),
     }
     setting = _setting(rows, place)
+    if batch > MOST_BATCH:
+        raise InputError(f"more than {MOST_BATCH:,} sequences of a step")
     return [
         Whole(
             STEP,
@@ -198,6 +209,8 @@ def _loop(rows: _Rows, place: int, seconds: dict[str, float]) -> list[Whole]:
         raise InputError("prefill and decode run apart, and the workers of both are not stated for every row")
     lengths = [rows.count(place, name) for name in LOOP_COLUMNS]
     setting, line = _setting(rows, place), rows.lines[place]
+    if lengths[1] == 1:  # one output token has no gaps
+        seconds = {measure: time for measure, time in seconds.items() if measure == "ttft"}
     return [Whole(END_TO_END, rows.stacks[place], setting, Loop(*lengths), seconds, rows.table.where, line)]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..evaluate.logged import Times, replay_log
+from ..inputs.stack import Stack
 from ..inputs.traces import runs_of
 from ..serving.band import edges, factors, spread, used_kinds
 from ..serving.deployment import Deployment
@@ -18,19 +19,21 @@ from .runs import Log as Logged
 from .stacks import stack_for
 
 
-def pairs_of_log(path: str | Path) -> list[Pair]:
+def pairs_of_log(path: str | Path, asked: Asked | None = None, own: Stack | None = None) -> list[Pair]:
     """Return TTFT and TPOT of every request of a log beside those of its replay.
+
+    ``asked``: what the log does not say of its engine. ``own``: a stack in place of the packaged ones.
 
     Raises InputError for a log that cannot be read, or that does not tell model and GPU.
     """
-    return [pair for run in runs_of(path) for pair in _pairs(path, run)]
+    return [pair for run in runs_of(path) for pair in _pairs(path, run, asked or Asked(), own)]
 
 
-def _pairs(path: str | Path, run: Mapping[str, str]) -> list[Pair]:
-    log, asked = read_run(path, run), Asked()
+def _pairs(path: str | Path, run: Mapping[str, str], asked: Asked, own: Stack | None) -> list[Pair]:
+    log = read_run(path, run)
     bare = deployment_of(run, asked, str(path))
     text = stack_of(run, asked)
-    stack = stack_for(text, bare.prefill.gpu)
+    stack = own or stack_for(text, bare.prefill.gpu)
     deployment = deployment_of(run, asked, str(path), stack) if stack else bare
     kind = deployment.prefill
     setting = Setting(kind.model, kind.gpu, kind.tp)

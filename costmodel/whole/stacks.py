@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from ..errors import InputError
 from ..inputs.hardware import Gpu
-from ..inputs.stack import ANY, Stack, StackFit, packaged_stack, stack_names
+from ..inputs.stack import ANY, Stack, packaged_stack, stack_names
 from ..measured.points import NOT_STATED
+from ..serving.band import same_layers
 from .runs import END_TO_END, Whole
 
 
@@ -49,18 +49,20 @@ def stack_for(text: str, gpu: Gpu, kind: str = END_TO_END) -> Stack | None:
     )
 
 
-def own_fit(run: Whole, stack: Stack | None) -> StackFit | None:
-    """Return the fit of a stack for a run. Raises InputError where it has none."""
-    if stack is None:
-        raise InputError(f"no stack of {software(run.stack)[0]} is known")
-    return stack.on(run.setting.gpu)
-
-
 def saw(run: Whole, stack: Stack | None) -> bool:
-    """Say whether a stack was fitted to the configuration of a run, on its GPU and at its version."""
+    """Say whether a stack was fitted to the configuration of a run, on its GPU and at its version.
+
+    Models of the same layers are one, whatever they are called.
+    """
     if stack is None:
         return False
     engine, version = software(run.stack)
     fit = stack.fits.get(run.setting.gpu.name)
     own = (stack.engine, stack.version) == (engine, version or NOT_STATED)
-    return own and fit is not None and run.setting.key in fit.fitted_on
+    if fit is None or not own:
+        return False
+    model, layout = run.setting.model, run.setting.key.split()[1:]
+    return any(
+        key.split()[1:] == layout and (run.setting.key == key or same_layers(key.split()[0], model))
+        for key in fit.fitted_on
+    )

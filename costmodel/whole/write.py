@@ -21,6 +21,7 @@ def stack_toml(stack: Stack) -> str:
 
 def _fit(fit: StackFit) -> list[str]:
     lines = [f"{name} = {_text(name, value)}" for name, value in changed(fit.parameters).items()]
+    lines += ['lent = "request_latency"'] if fit.lent else []
     return [*lines, f"fitted_on = {quoted(', '.join(fit.fitted_on))}"]
 
 
