@@ -158,3 +158,41 @@ def test_validate_prints_how_often_bands_hold() -> None:
     rows = json.loads(run("validate", "step", "-f", "json").stdout)["rows"]
     held = next(r for r in rows if (r["gpu"], r["split"], r["regime"]) == ("all", "held_out", "all"))
     assert 0.8 <= held["covered"] < 1 and held["below_bound"] == 0
+
+
+def test_a_wrong_unit_makes_no_stack(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    table, output = loops(tmp_path / "loops.csv", 1.0), tmp_path / "mine.toml"
+    table.write_text(table.read_text().replace("ttft_s,tpot_s", "ttft_ms,tpot_ms"))
+    refused = run("calibrate", str(table), "-o", str(output))
+    assert refused.exit_code == 2 and not output.exists()
+
+
+def test_a_name_stays_inside_the_folder(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    table, folder = loops(tmp_path / "loops.csv", 1.0), tmp_path / "out"
+    table.write_text(table.read_text().replace("own,1.0", "../own,1.0"))
+    (written,) = asked("calibrate", str(table), "-o", str(folder))["files"]
+    assert Path(written).parent == folder and Path(written).exists()
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".toml"] == []
+
+
+def test_a_stack_of_ones_own_predicts_what_validate_compares(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    table, output = loops(tmp_path / "loops.csv", 1.0), tmp_path / "mine.toml"
+    asked("calibrate", str(table), "-o", str(output))
+    rows = asked("validate", "end_to_end", "--measurements", str(table), "--stack", str(output))["whole"]
+    assert len(rows) == 12 and {row["fit"] for row in rows} == {f"{output}, h100-sxm"}
+    assert max(abs(row["error"]) for row in rows) < 0.01
+    for row in rows:
+        assert row["low_s"] <= row["predicted_s"] <= row["high_s"]
+
+
+def test_a_wider_band_than_capacity_is_turned_and_not_lost() -> None:
+    """At this rate the slower edge of the whole step exceeds what disaggregation can take."""
+    answer = asked(
+        "recommend", "DeepSeek-V2-Lite", "--hardware", "a100-sxm-80gb", "--workload", "lpld", "--method", "closed",
+        "--stack", "vllm-2026",
+    )  # fmt: skip
+    assert answer["margin_low"] is not None and answer["margin_low"] < 1 < answer["margin_high"]
+    assert answer["verdict"] == "too_close_to_call"

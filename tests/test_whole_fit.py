@@ -198,7 +198,10 @@ def test_runs_faster_than_physics_and_repeated_ones_are_set_aside(instances: Ins
     fast = replace(run, seconds={"tpot": 1e-3})  # 16 GB at 3.35 TB/s take 4.8 ms
     kept, why = possible([run, fast], instances)
     assert kept == [run] and sum(why.values()) == 1
-    assert once([run, replace(run, line=9), fast]) == ([run, fast], 1)
+    found, again = once([run, replace(run, line=9), fast])
+    assert again == 1 and len(found) == 2 and run in found and fast in found
+    # in the same order however the table is
+    assert once([fast, replace(run, line=9), run])[0][0].seconds == found[0].seconds
 
 
 # --- files ------------------------------------------------------------------------------------------------
@@ -246,3 +249,20 @@ def test_packaged_stacks_are_as_they_would_be_written(tmp_path: Path, name: str)
     path = tmp_path / f"{name}.toml"
     path.write_text(stack_toml(stack))
     assert_same_stack(load_stack(path), stack)
+
+
+def test_models_of_the_same_layers_are_one(instances: Instances) -> None:
+    """DeepSeek-V3 and R1 differ in nothing that a step sees: one configuration, of the name that comes first."""
+    runs = [
+        Whole("end_to_end", "own", Setting(read_model(name), load_gpu("h200-sxm"), 8), Loop(1024, 64, clients),
+              {"tpot": time}, "made", line)
+        for line, (name, clients, time) in enumerate([
+            ("DeepSeek-V3", 1, 0.01), ("DeepSeek-R1", 1, 0.01), ("DeepSeek-V3", 4, 0.02), ("Qwen3-8B", 1, 0.01),
+        ])
+    ]  # fmt: skip
+    for order in (runs, runs[::-1]):
+        found, again = once(order)
+        assert again == 1
+        assert sorted(run.setting.key for run in found) == [
+            "DeepSeek-R1 fp8 TP8", "DeepSeek-R1 fp8 TP8", "Qwen3-8B bf16 TP8",
+        ]  # fmt: skip

@@ -235,7 +235,7 @@ def _parameter(reader: Reader, name: str) -> float:
         return reader.number(name, low=0, high=_MOST, above=name != "launch_share")
     found = reader.quantity(name, dimension, positive=name == "large_message_rate")
     low, high = _PHYSICAL[dimension]
-    if found and not low <= found <= high:
+    if found and not math.isnan(found) and not low <= found <= high:  # NaN is noted already
         reader.note(f"{reader.name(name)}: {reader.table[name]!r} is beyond what is physical")
     return found
 
