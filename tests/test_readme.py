@@ -34,7 +34,7 @@ def test_worked_examples_and_the_set_up() -> None:
     for command in ("recommend", "break-even", "step", "kv", "transfer"):
         assert f"$ costmodel {command} " in shown
     setup = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)[0].strip().split("\n")
-    assert len(setup) == 2 and setup[1].endswith("pytest")
+    assert len(setup) == 2 and setup[1].endswith("pytest -n 2")
     assert "pip install ." in setup[0] and "costmodel recommend deepseek-ai/DeepSeek-V2-Lite" in setup[0]
 
 
