@@ -217,6 +217,11 @@ class Model:
         return sum(layer.count for layer in self.layers)
 
     @cached_property
+    def has_experts(self) -> bool:
+        """Whether any layer shares its feed-forward out to experts."""
+        return any(isinstance(block, Experts) for layer in self.layers for block in layer.blocks)
+
+    @cached_property
     def mixers(self) -> tuple[tuple[Mixer, int], ...]:
         """Each distinct mixer and the number of layers that have it."""
         counts: dict[Mixer, int] = {}

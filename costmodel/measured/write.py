@@ -17,10 +17,14 @@ from ..units import format_si
 DIGITS = 4
 
 
+def plain_name(name: str) -> str:
+    """Return a name as a file may have it."""
+    return "".join(c if c.isalnum() or c in ".-" else "-" for c in name)
+
+
 def file_name(gpu: str, stack: str) -> str:
     """Return what the file of a GPU and stack is called."""
-    plain = ("".join(c if c.isalnum() or c in ".-" else "-" for c in name) for name in (gpu, stack))
-    return f"{SEPARATOR.join(plain)}.toml"
+    return f"{SEPARATOR.join(map(plain_name, (gpu, stack)))}.toml"
 
 
 def as_toml(file: Efficiency) -> str:

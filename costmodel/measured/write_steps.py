@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..inputs.efficiency import SEPARATOR
 from ..inputs.step_times import COUNTS, KIND, PARAMETERS, PARTS, TEXTS, StepFit
 from ..units import format_si
-from .write import quoted
+from .write import plain_name, quoted
 
 DIGITS = 4
 
@@ -15,8 +15,7 @@ DIGITS = 4
 def file_name(model: str, gpu: str, tp: int, stack: str) -> str:
     """Return what the file of a model's step times is called."""
     names = (model, gpu, f"tp{tp}", stack)
-    plain = ("".join(c if c.isalnum() or c in ".-" else "-" for c in name) for name in names)
-    return f"{SEPARATOR.join(plain)}.toml"
+    return f"{SEPARATOR.join(map(plain_name, names))}.toml"
 
 
 def steps_toml(found: StepFit) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import InputError
-from ..inputs.model import Attention, Dense, Experts, FeedForward, Layer, Mixer, Model, Recurrent
+from ..inputs.model import Attention, Dense, FeedForward, Layer, Mixer, Model, Recurrent
 from ..inputs.tensor import Tensor
 from ..inputs.weights import block_tensors, layer_tensors
 
@@ -72,9 +72,7 @@ def check_tp(model: Model, tp: int, layout: Parallelism | None = None) -> None:
     if not isinstance(tp, int) or isinstance(tp, bool) or tp < 1:
         raise InputError(f"TP is {tp!r}; expected a whole number of at least 1")
     spread = layout or Parallelism(tp=tp)
-    if spread.ep > 1 and not any(
-        isinstance(b, Experts) for layer in model.layers for b in layer.feed_forwards
-    ):
+    if spread.ep > 1 and not model.has_experts:
         raise InputError(f"--ep {spread.ep}: {model.name} has no experts to share out")
     obstacles = _obstacles(model, spread)
     if obstacles:

@@ -17,7 +17,7 @@ from ..inputs.traces.files import opened
 from ..measured.points import NOT_STATED, Given, Skipped
 from ..measured.table import read_table
 from ..measured.tables import files_of
-from ..measured.write import write_whole
+from ..measured.write import plain_name, write_whole
 from ..whole.calibrate import ALTERNATE, calibrate_stacks, once, possible
 from ..whole.fit import at_edges
 from ..whole.predict import Instances
@@ -174,9 +174,4 @@ def _paths(output: Path, stacks: Sequence[Stack]) -> dict[Path, Stack]:
         return {output: stacks[0]}
     if output.suffix in OTHER_SUFFIXES:
         raise InputError(f"--output {output}: a stack's file ends in {SUFFIX}; a folder takes one for each")
-    return {output / f"{_plain(stack.name)}{SUFFIX}": stack for stack in stacks}
-
-
-def _plain(name: str) -> str:
-    """A name as a file may have it."""
-    return "".join(c if c.isalnum() or c in ".-" else "-" for c in name).lstrip(".") or "stack"
+    return {output / f"{plain_name(stack.name).lstrip('.') or 'stack'}{SUFFIX}": stack for stack in stacks}

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ..errors import InputError
 from ..families import read_model
 from ..inputs.efficiency import COVER
-from ..inputs.model import Experts, Model
+from ..inputs.model import Model
 from ..inputs.stack import ANY, StackFit
 from ..operators.catalogue import HOST
 from ..units import format_si
@@ -67,8 +67,7 @@ def _judged(stack: StackFit, measure: str | None) -> bool:
 
 
 def _alone(model: Model) -> float:
-    experts = any(isinstance(block, Experts) for layer in model.layers for block in layer.blocks)
-    return ALONE_EXPERTS if experts else ALONE_DENSE
+    return ALONE_EXPERTS if model.has_experts else ALONE_DENSE
 
 
 def _saw(stack: StackFit, model: Model) -> bool:

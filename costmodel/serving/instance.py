@@ -167,7 +167,7 @@ def make_instance(
     peak for.
     """
     layout = parallelism or Parallelism()
-    if expert_skew and not any(isinstance(b, Experts) for layer in model.layers for b in layer.blocks):
+    if expert_skew and not model.has_experts:
         raise InputError(f"--expert-skew {expert_skew:g}: {model.name} has no experts")
     if not 0 <= expert_skew <= MOST_SKEW:
         raise InputError(f"--expert-skew {expert_skew:g} does not lie in 0 .. {MOST_SKEW:g}")

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from ..errors import InputError
 from ..inputs.model import Model
 from ..inputs.stack import ANY, MEASURES, Measured, Parameters, Stack, StackFit
-from ..measured.points import NOT_STATED
 from ..serving.closed_loop import Loop
-from .fit import fit_stack
+from .fit import alone, fit_stack
 from .predict import Instances, checked, predict
 from .runs import Whole
 from .stacks import software
@@ -103,9 +102,7 @@ def calibrate_stacks(
             fits[ANY] = _for_any(names.get(text, text), fits, own, instances, source)
         if fits:
             engine, version = software(text)
-            found.append(
-                Stack(names.get(text, text), engine, version or NOT_STATED, date, source, dict(fits))
-            )
+            found.append(Stack(names.get(text, text), engine, version, date, source, dict(fits)))
     found = [_constant_lent(stack, found) for stack in found]
     return [_tried_on_versions(stack, found, small, instances) for stack in found]
 
@@ -141,7 +138,7 @@ def _tried_on_versions(
                 own = stack.fits.get(gpu) or stack.fits.get(ANY)
                 if gpu != ANY and own is not None:
                     there = [r for r in runs if r.setting.gpu.name == gpu and r.setting.key in fit.fitted_on]
-                    there = [r for r in there if software(r.stack) == (other.engine, _plain(other.version))]
+                    there = [r for r in there if software(r.stack) == (other.engine, other.version)]
                     for m in MEASURES:
                         sizes.setdefault(m, []).extend(map(abs, errors(own, there, m, instances)))
     means = {m: sum(found) / len(found) for m, found in sizes.items() if found}
@@ -153,10 +150,6 @@ def _tried_on_versions(
 def _with(found: Mapping[str, Measured], name: str, means: Mapping[str, float]) -> dict[str, Measured]:
     """Return errors with one more figure in each measure that has it."""
     return {m: replace(e, **{name: means[m]}) if m in means else e for m, e in found.items()}  # type: ignore[arg-type]
-
-
-def _plain(version: str) -> str:
-    return "" if version == NOT_STATED else version
 
 
 def _fitted(
@@ -201,11 +194,6 @@ def errors(fit: StackFit, runs: Iterable[Whole], measure: str, instances: Instan
             best = predict(run, instances.of(run.setting, stack, run.software))[measure].best
             found.append(math.log(best / run.seconds[measure]))
     return found
-
-
-def alone(fit: StackFit) -> Stack:
-    """Return a stack that has this fit for every GPU."""
-    return Stack(f"{fit.stack} {fit.parameters}", "", "", "", "", {ANY: fit})
 
 
 def _errors(fit: StackFit, runs: Sequence[Whole], instances: Instances) -> dict[str, Measured]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..errors import InputError
 from ..inputs.efficiency import Efficiency
-from ..inputs.model import Experts
 from ..inputs.stack import Stack
 from ..measured.compare import FITTED, HELD_OUT
 from ..measured.errors import ErrorRow, summary
@@ -72,7 +71,7 @@ def pairs_of(
 
 def dense(run: Whole) -> bool:
     """Whether the model of a run has no experts."""
-    return not any(isinstance(block, Experts) for layer in run.setting.model.layers for block in layer.blocks)
+    return not run.setting.model.has_experts
 
 
 def regimes(pair: Pair) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..formulas import whole
-from ..inputs.stack import Parameters, Stack, StackFit
+from ..inputs.stack import ANY, Parameters, Stack, StackFit
 from ..operators.catalogue import KINDS
 from ..serving.closed_loop import Loop, closed_loop
 from ..serving.instance import InstanceKind
@@ -96,12 +96,12 @@ def _by_width(
     return wide, narrow
 
 
-def _bare_stack() -> Stack:
-    fit = StackFit("no launches", "any", Parameters(launch_share=0.0), {}, (), "")
-    return Stack("no launches", "", "", "", "", {"any": fit})
+def alone(fit: StackFit) -> Stack:
+    """Return a stack that has this fit for every GPU."""
+    return Stack(f"{fit.stack} {fit.parameters}", "", "", "", "", {ANY: fit})
 
 
-_NO_LAUNCHES = _bare_stack()
+_NO_LAUNCHES = alone(StackFit("no launches", ANY, Parameters(launch_share=0.0), {}, (), ""))
 
 
 Errors = Callable[[Parameters], list[float]]

@@ -94,7 +94,7 @@ def _step(kind: InstanceKind, shape: Shape, measure: str) -> Predicted:
     bound = step_bound(kind, shape.chunks, ending, shape.batch, shape.context).time_s
     names = [name for name in parts if name != REQUEST]
     times = _moved(parts, edges(kind, names, measure))
-    return _banded(times, bound)
+    return banded(times, bound)
 
 
 def _moved(parts: dict[str, float], off: dict[str, float]) -> Any:
@@ -118,11 +118,12 @@ def _loop(kind: InstanceKind, loop: Loop) -> dict[str, Predicted]:
         steps = [_moved(names | parts, off) for parts in (decode, prefill)]
         constant = _moved({REQUEST: _request_latency(kind)}, off)
         seen = closed_loop(loop, steps[0], steps[1], constant)
-        found[measure] = _banded(getattr(seen, measure), least)
+        found[measure] = banded(getattr(seen, measure), least)
     return found
 
 
-def _banded(times: Sequence[float], bound: float) -> Predicted:
+def banded(times: Sequence[float], bound: float) -> Predicted:
+    """Return the first of these times with the band that the others, each moved alone, make; never below a bound."""
     best, *moved = (float(t) for t in times)
     factor = spread(best, moved)
     return Predicted(best, max(best / factor, bound), best * factor, bound)

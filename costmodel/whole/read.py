@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..errors import InputError, shorten
-from ..inputs.model import Experts, Model
+from ..inputs.model import Model
 from ..measured.points import NOT_STATED, Given, Read, gpu_of, gpus, stacks
 from ..measured.table import Table, missing
 from ..serving.closed_loop import Loop
@@ -165,7 +165,7 @@ def _setting(rows: _Rows, place: int) -> Setting:
         raise InputError("attention is data-parallel, which step times do not model")
     if rows.count(place, "pp_size", "pp", default=1) > 1:
         raise InputError("layers are spread over pipeline stages, which step times do not model")
-    if not any(isinstance(block, Experts) for layer in model.layers for block in layer.blocks):
+    if not model.has_experts:
         ep, within = 1, 0
     if within and within * ep != tp:
         raise InputError(

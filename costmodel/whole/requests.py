@@ -8,12 +8,12 @@ from pathlib import Path
 from ..evaluate.logged import Times, replay_log
 from ..inputs.stack import Stack
 from ..inputs.traces import runs_of
-from ..serving.band import edges, factors, spread, used_kinds
+from ..serving.band import edges, factors, used_kinds
 from ..serving.deployment import Deployment
 from ..serving.table import StepTable
 from .compare import Pair
 from .logs import Asked, Log, deployment_of, read_run, stack_of
-from .predict import Predicted, of_stack
+from .predict import banded, of_stack
 from .runs import END_TO_END, Setting, Whole
 from .runs import Log as Logged
 from .stacks import stack_for
@@ -47,7 +47,8 @@ def _pairs(path: str | Path, run: Mapping[str, str], asked: Asked, own: Stack | 
             times = [replay[index][at] for replay in moved]
             truth = measured[at]
             if truth is not None and all(times):
-                found.append(Pair(whole, measure, truth, _banded(times), False, of_stack(kind.stack)))
+                band = banded([time or 0.0 for time in times], 0.0)
+                found.append(Pair(whole, measure, truth, band, False, of_stack(kind.stack)))
     return found
 
 
@@ -60,9 +61,3 @@ def _factors(deployment: Deployment) -> list[dict[str, float]]:
 def _replayed(log: Log, deployment: Deployment, factors: dict[str, float]) -> list[Times]:
     times = StepTable(deployment.prefill, factors)
     return replay_log(deployment, times, log.requests, log.queued, len(log.requests)).times()
-
-
-def _banded(times: list[float | None]) -> Predicted:
-    best, *moved = (time or 0.0 for time in times)
-    factor = spread(best, moved)
-    return Predicted(best, best / factor, best * factor, 0.0)

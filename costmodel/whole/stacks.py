@@ -13,11 +13,11 @@ from .runs import END_TO_END, Whole
 
 
 def software(text: str) -> tuple[str, str]:
-    """Split the name of a software into engine and version, "" where it has none."""
+    """Split the name of a software into engine and version, each "not stated" where it is not."""
     if text == NOT_STATED:
-        return NOT_STATED, ""
+        return NOT_STATED, NOT_STATED
     engine, _, version = text.partition("-")
-    return engine, version
+    return engine, version or NOT_STATED
 
 
 @lru_cache(maxsize=1)
@@ -36,7 +36,7 @@ def stack_for(text: str, gpu: Gpu, kind: str = END_TO_END) -> Stack | None:
     if engine == NOT_STATED and kind == END_TO_END:
         return None
     named = [stack for stack in known_stacks() if stack.engine == engine]
-    same = [stack for stack in named if stack.version == (version or NOT_STATED)]
+    same = [stack for stack in named if stack.version == version]
     for where in (gpu.name, ANY):
         found = next((stack for stack in same if where in stack.fits), None)
         if found:
@@ -56,10 +56,8 @@ def saw(run: Whole, stack: Stack | None) -> bool:
     """
     if stack is None:
         return False
-    engine, version = software(run.stack)
     fit = stack.fits.get(run.setting.gpu.name)
-    own = (stack.engine, stack.version) == (engine, version or NOT_STATED)
-    if fit is None or not own:
+    if fit is None or (stack.engine, stack.version) != software(run.stack):
         return False
     model, layout = run.setting.model, run.setting.key.split()[1:]
     return any(
