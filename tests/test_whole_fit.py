@@ -16,10 +16,10 @@ from costmodel.inputs.hardware import load_gpu
 from costmodel.inputs.stack import ANY, Measured, Parameters, Stack, StackFit, load_stack, stack_names
 from costmodel.serving.closed_loop import Loop
 from costmodel.serving.work import Chunk
-from costmodel.whole.calibrate import ALTERNATE, MIDDLE, calibrate_stacks, once, possible, used
+from costmodel.whole.calibrate import ALTERNATE, MIDDLE, calibrate_stacks, once, possible
 from costmodel.whole.fit import LARGE_MESSAGE, fit_stack
 from costmodel.whole.predict import Instances, predict
-from costmodel.whole.runs import Setting, Shape, Whole
+from costmodel.whole.runs import Setting, Shape, Whole, used
 from costmodel.whole.write import stack_toml
 
 pytest.importorskip("scipy")

@@ -9,14 +9,10 @@ from dataclasses import dataclass, replace
 from ..errors import InputError
 from ..inputs.model import Model
 from ..inputs.stack import ANY, MEASURES, Measured, Parameters, Stack, StackFit
-from ..serving.closed_loop import Loop
 from .fit import alone, fit_stack
 from .predict import Instances, checked, predict
-from .runs import Whole
+from .runs import Whole, used
 from .stacks import software
-
-#: Most clients of a loop that a stack is fitted to, and whose TTFT: with more, prompts queue for each other.
-MOST_CLIENTS, FIRST_CLIENTS = 8, 4
 
 
 def possible(runs: Iterable[Whole], instances: Instances) -> tuple[list[Whole], dict[str, int]]:
@@ -55,13 +51,6 @@ def _place(run: Whole) -> tuple[str, ...]:
     """Where a run stands in order, whatever that of its table."""
     where = run.setting
     return run.kind, run.stack, where.gpu.name, where.key, str(run.what), str(sorted(run.seconds.items()))
-
-
-def used(run: Whole, measure: str) -> bool:
-    """Say whether a measure of a run is one that stacks are fitted to and judged by."""
-    if not isinstance(run.what, Loop):
-        return True
-    return run.what.concurrency <= (FIRST_CLIENTS if measure == "ttft" else MOST_CLIENTS)
 
 
 @dataclass(frozen=True)
@@ -160,7 +149,7 @@ def _fitted(
         return None
     held = choice.held_out(keys)
     seen = [run for run in runs if run.setting.key not in held]
-    parameters = fit_stack(seen, instances, FIRST_CLIENTS)
+    parameters = fit_stack(seen, instances)
     fit = StackFit(name, gpu, parameters, {}, tuple(key for key in keys if key not in held), source)
     return replace(fit, errors=_errors(fit, runs, instances))
 
@@ -174,11 +163,11 @@ def _for_any(
     away: dict[str, list[float]] = {}
     for gpu in fits:
         elsewhere = [run for run in seen if run.setting.gpu.name != gpu]
-        lent = StackFit(name, ANY, fit_stack(elsewhere, instances, FIRST_CLIENTS), {}, (), source)
+        lent = StackFit(name, ANY, fit_stack(elsewhere, instances), {}, (), source)
         own = [run for run in runs if run.setting.gpu.name == gpu]
         for measure in MEASURES:
             away.setdefault(measure, []).extend(map(abs, errors(lent, own, measure, instances)))
-    parameters = fit_stack(seen, instances, FIRST_CLIENTS)
+    parameters = fit_stack(seen, instances)
     keys = tuple(dict.fromkeys(f"{run.setting.gpu.name} {run.setting.key}" for run in seen))
     made = StackFit(name, ANY, parameters, {}, keys, source)
     means = {measure: sum(found) / len(found) for measure, found in away.items() if found}

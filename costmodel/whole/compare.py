@@ -14,9 +14,9 @@ from ..measured.compare import FITTED, HELD_OUT
 from ..measured.errors import ErrorRow, summary
 from ..measured.points import Skipped
 from ..serving.closed_loop import Loop
-from .calibrate import FIRST_CLIENTS, MOST_CLIENTS, once
+from .calibrate import once
 from .predict import Instances, Predicted, checked, of_stack, predict
-from .runs import Log, Whole
+from .runs import Log, Whole, most_clients
 from .stacks import saw, stack_for
 
 ALL = "all"
@@ -79,7 +79,7 @@ def regimes(pair: Pair) -> list[str]:
     run, measure = pair.run, pair.measure
     found = [ALL, measure]
     if isinstance(run.what, Loop):
-        most = FIRST_CLIENTS if measure == "ttft" else MOST_CLIENTS
+        most = most_clients(measure)
         few = f"{measure}, concurrency <= {most}"
         found += [few, f"{few}, {'dense' if dense(run) else 'MoE'}"] if run.what.concurrency <= most else []
     elif isinstance(run.what, Log):

@@ -18,7 +18,7 @@ from ..serving.operators import load_time
 from ..serving.step import step_loads
 from ..serving.work import CUSTOM_BYTES, Chunk
 from .predict import Instances
-from .runs import Shape, Whole
+from .runs import Shape, Whole, used
 
 #: Log errors below this count by their square, above it by their size.
 SOFT = 0.05
@@ -107,8 +107,8 @@ _NO_LAUNCHES = alone(StackFit("no launches", ANY, Parameters(launch_share=0.0), 
 Errors = Callable[[Parameters], list[float]]
 
 
-def _log_errors(instances: Instances, run: Whole, first: int) -> Errors:
-    """Return a function of parameters: log errors of a run's measures. TTFT counts up to ``first`` clients."""
+def _log_errors(instances: Instances, run: Whole) -> Errors:
+    """Return a function of parameters: log errors of a run's measures, TTFT where it is used."""
     if isinstance(run.what, Shape):
         part = _part(instances, run, run.what.chunks, run.what.batch, run.what.context)
 
@@ -129,7 +129,7 @@ def _log_errors(instances: Instances, run: Whole, first: int) -> Errors:
     def requests(p: Parameters) -> list[float]:
         seen = closed_loop(loop, decode.seconds(p), prompt.seconds(p), p.request_latency)
         found = {"tpot": np.log(seen.tpot / run.seconds["tpot"])} if "tpot" in run.seconds else {}
-        if clients <= first and "ttft" in run.seconds:
+        if "ttft" in run.seconds and used(run, "ttft"):
             found["ttft"] = 0.5 * np.log(seen.ttft / run.seconds["ttft"])
         return [float(value) for value in found.values()]
 
@@ -139,8 +139,8 @@ def _log_errors(instances: Instances, run: Whole, first: int) -> Errors:
 class _Problem:
     """The log errors of runs of one kind as a function of the parameters that are fitted to it."""
 
-    def __init__(self, runs: Sequence[Whole], instances: Instances, first: int) -> None:
-        self.terms = [_log_errors(instances, run, first) for run in runs]
+    def __init__(self, runs: Sequence[Whole], instances: Instances) -> None:
+        self.terms = [_log_errors(instances, run) for run in runs]
         steps = isinstance(runs[0].what, Shape)
         self.known = STEPS if steps else LOOPS
         self.base = Parameters(large_message=LARGE_MESSAGE) if steps else Parameters()
@@ -181,10 +181,10 @@ def at_edges(p: Parameters) -> list[str]:
     ]
 
 
-def fit_stack(runs: Sequence[Whole], instances: Instances | None = None, first: int = 4) -> Parameters:
+def fit_stack(runs: Sequence[Whole], instances: Instances | None = None) -> Parameters:
     """Return the parameters of a stack that fit runs of one kind: steps, or closed loops.
 
-    TTFT of closed loops counts by half, and up to ``first`` clients only: with more, prompts queue, and how is not
+    TTFT of closed loops counts by half, and of few clients only: with more, prompts queue, and how is not
     stated. A parameter that the runs say nothing of is that of no stack. Raises InputError where there is nothing to
     fit, or scipy is missing.
     """
@@ -194,7 +194,7 @@ def fit_stack(runs: Sequence[Whole], instances: Instances | None = None, first: 
         from scipy.optimize import least_squares
     except ImportError:
         raise InputError("fitting needs scipy: pip install 'llm-costmodel[calibrate]'") from None
-    made = _Problem(runs, instances or Instances(), first)
+    made = _Problem(runs, instances or Instances())
     bounds, best = (made.low, made.high), None
     for factor in _STARTS:
         start = np.clip(np.full(len(made.names), factor), made.low * 1.001 + 1e-6, made.high * 0.999)

@@ -84,6 +84,16 @@ class Whole:
         return None if self.stack == NOT_STATED else self.stack
 
 
+def most_clients(measure: str) -> int:
+    """Return the most clients of a loop whose measure counts: with more, prompts queue for each other."""
+    return 4 if measure == "ttft" else 8
+
+
+def used(run: Whole, measure: str) -> bool:
+    """Say whether a measure of a run is one that stacks are fitted to and judged by."""
+    return not isinstance(run.what, Loop) or run.what.concurrency <= most_clients(measure)
+
+
 #: Names of models that tables shorten, folded: to their packaged name.
 _ENDINGS = ("", "hf", "base", "instruct")
 

@@ -20,11 +20,11 @@ from costmodel.measured.errors import ErrorRow
 from costmodel.measured.points import Given
 from costmodel.measured.table import read_table
 from costmodel.questions.validate import ask_validate
-from costmodel.whole.calibrate import Choice, calibrate_stacks, once, possible, used
+from costmodel.whole.calibrate import Choice, calibrate_stacks, once, possible
 from costmodel.whole.compare import Pair, dense
 from costmodel.whole.predict import Instances, predict
 from costmodel.whole.read import read_whole
-from costmodel.whole.runs import Whole
+from costmodel.whole.runs import Whole, used
 from costmodel.whole.stacks import known_stacks
 
 PAGE = Path(__file__).with_name("accuracy.md")
