@@ -160,7 +160,7 @@ def test_markdown_and_detail(recommendation: Recommendation) -> None:
 
 def test_explain_shows_the_inequality(recommendation: Recommendation) -> None:
     text = render(recommendation, "table", explain=True)
-    assert r"\left\lceil{\frac{u}{c}}\right\rceil" in text and "allen_cunneen_wait" in text
+    assert r"\left\lceil{\frac{u}{c}}\right\rceil" in text and "gigc_wait" in text
     assert all(source in text for source in recommendation.about.sources)
 
 

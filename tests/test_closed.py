@@ -11,9 +11,7 @@ import pytest
 
 from costmodel.evaluate.closed import ClosedForm, Means
 from costmodel.evaluate.prompts import Moments, moments
-from costmodel.evaluate.stations import queue_wait
 from costmodel.evaluate.summary import mean_ledger
-from costmodel.formulas import waiting
 from costmodel.inputs.workload import Arrivals, Lengths, Slo, Workload
 from costmodel.serving.strategies import (
     CHUNKED,
@@ -150,8 +148,13 @@ def test_deflection_at_its_extremes(at: Any) -> None:
 
 
 def test_an_unstable_pool_is_said_with_what_is_missing(at: Any, bench: Any, deployment: Any) -> None:
-    limit = rate_of(at, DISAGGREGATED, 1.0)
-    means = at(DISAGGREGATED, 1.5 * limit)
+    alone = replace(deployment, settings=replace(deployment.settings, token_budget=64))  # a step a prompt
+
+    def used(strategy: Strategy, rate: float) -> Means:
+        return at(strategy, rate, alone)
+
+    limit = rate_of(used, DISAGGREGATED, 1.0)
+    means = used(DISAGGREGATED, 1.5 * limit)
     assert not means.stable and means.accounts is None and means.ttft_s is None and means.delay_s is None
     assert means.reason == "the prefill pool is offered 1.50 times its capacity"
     # two instances offered the work of three: one is missing
@@ -189,14 +192,10 @@ def test_who_emits_the_first_token_moves_ttft_and_not_the_delay(at: Any, deploym
     assert found["prefill"].ttft_s < found["decode"].ttft_s < found["recompute"].ttft_s
 
 
-def test_moments_and_waits_by_hand() -> None:
+def test_moments_by_hand() -> None:
     # values 1, 2, 4 with weights 2, 1, 1: mean 2, second moment 22 / 4
     assert moments([1, 2, 4], [2, 1, 1]) == Moments(2.0, 5.5 / 4 - 1)
     assert moments([1, 2], [0, 0]) == Moments(0, 0)
-    # M/M/2 and M/D/1
-    assert queue_wait(1.0, Moments(1.0, 1.0), 2, 1.0) == waiting.mmc_wait(1.0, 1.0, 2)
-    assert queue_wait(0.5, Moments(1.0, 0.0), 1, 1.0) == waiting.md1_wait(0.5, 1.0) == 0.5
-    assert queue_wait(0.0, Moments(1.0, 0.0), 1, 1.0) == queue_wait(1.0, Moments(0.0, 0.0), 1, 1.0) == 0
 
 
 # --- against the reference ------------------------------------------------------------------------------

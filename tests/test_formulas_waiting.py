@@ -80,13 +80,60 @@ def test_mmc_wait() -> None:
     assert waiting.mmc_wait(rate=0.5, service=3, servers=2) == pytest.approx(0.5625 * 3 / 0.4375)
 
 
-def test_allen_cunneen_wait() -> None:
-    # M/M/2 at 0.75 waits 27/7; times (3 + 0.5) / 2
-    got = waiting.allen_cunneen_wait(rate=0.5, service=3, servers=2, arrival_scv=3, service_scv=0.5)
-    assert got == pytest.approx(6.75, rel=1e-12)
-    # exact for M/G/1
-    got = waiting.allen_cunneen_wait(rate=0.3, service=2, servers=1, arrival_scv=1, service_scv=2.5)
-    assert got == pytest.approx(waiting.mg1_wait(0.3, 2, 2.5), rel=1e-12)
+def test_klb_wait_by_hand() -> None:
+    # M/G/1 under Poisson arrivals, whatever the service
+    assert waiting.klb_wait(0.3, 2, 1, 2.5) == pytest.approx(waiting.mg1_wait(0.3, 2, 2.5), rel=1e-12)
+    # more even gaps, squared variation 1/4, half busy with services of squared variation 1/2:
+    # 1 * (0.75 / 2) * exp(-2 * 0.5 / 1.5 * 0.5625 / 0.75) = 0.375 exp(-1/2)
+    assert waiting.klb_wait(0.5, 1, 0.25, 0.5) == pytest.approx(0.22744899, rel=1e-7)
+    # less even gaps, 2: 1 * (2.5 / 2) * exp(-0.5 * 1 / (2 + 2))
+    assert waiting.klb_wait(0.5, 1, 2, 0.5) == pytest.approx(1.10312112, rel=1e-7)
+    # twice as slow in all: twice the wait
+    assert waiting.klb_wait(0.25, 2, 2, 0.5) == pytest.approx(2.20624225, rel=1e-7)
+
+
+def test_klb_waiting_probability_by_hand() -> None:
+    # under Poisson arrivals the utilisation, whatever the service
+    assert waiting.klb_waiting_probability(0.7, 1, 2.5) == pytest.approx(0.7, rel=1e-12)
+    # 1/4, 1/2 at 0.5: 0.5 - 0.75 * 0.25 * (1.25 + 0.25) / (1 - 0.25 + 0.25 * 1.5) = 0.5 - 0.25
+    assert waiting.klb_waiting_probability(0.5, 0.25, 0.5) == pytest.approx(0.25, rel=1e-12)
+    # 2, 1/2 at 0.5: 0.5 + 0.25 * 2 / (2 + 0.25 * 8.5) = 0.5 + 4 / 33
+    assert waiting.klb_waiting_probability(0.5, 2, 0.5) == pytest.approx(0.5 + 4 / 33, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arrival_scv", "service_scv", "bound"), [(0.25, 0.0, 0.15), (0.25, 1.0, 0.05), (2.0, 1.0, 0.1)]
+)
+def test_klb_against_a_simulation(arrival_scv: float, service_scv: float, bound: float) -> None:
+    """Lindley's recursion with gamma gaps and services, 0.7 busy."""
+    draw = random.Random(11)
+    wait, total, waits, count = 0.0, 0.0, 0, 300_000
+    for _ in range(count):
+        total, waits = total + wait, waits + (wait > 0)
+        service = draw.gammavariate(1 / service_scv, service_scv) if service_scv else 1.0
+        wait = max(0.0, wait + service - draw.gammavariate(1 / arrival_scv, arrival_scv / 0.7))
+    assert waiting.klb_wait(0.7, 1, arrival_scv, service_scv) == pytest.approx(total / count, rel=2 * bound)
+    assert waiting.klb_waiting_probability(0.7, arrival_scv, service_scv) == pytest.approx(
+        waits / count, rel=bound
+    )
+
+
+def test_gigc_wait_by_hand() -> None:
+    # M/M/2 at 0.75 waits 27/7
+    assert waiting.gigc_wait(rate=0.5, service=3, servers=2, arrival_scv=1, service_scv=1) == pytest.approx(
+        27 / 7
+    )
+    # one server: the wait of one server
+    assert waiting.gigc_wait(0.5, 1, 1, 2, 0.5) == pytest.approx(waiting.klb_wait(0.5, 1, 2, 0.5), rel=1e-12)
+    # two servers at 0.5, gaps of 2, services of 1/2: erlang_c 1/3 over 0.5, times one server of half the service
+    assert waiting.gigc_wait(1, 1, 2, 2, 0.5) == pytest.approx(2 / 3 * 1.10312112 / 2, rel=1e-7)
+
+
+def test_exponential_tail_is_that_of_two_servers() -> None:
+    # M/M/2 at 0.75, services of 3 s: 9/14 wait, and of them exp(-2 (1 - 0.75) t / 3) longer than t
+    for waited in (0.0, 4.0, 20.0):
+        found = waiting.exponential_tail(waited, mean_wait=27 / 7, waiting_probability=9 / 14)
+        assert found == pytest.approx(9 / 14 * 2.718281828459045 ** (-waited / 6), rel=1e-12)
 
 
 def test_distserve_equations_by_hand() -> None:

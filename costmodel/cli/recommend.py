@@ -15,7 +15,7 @@ RULE = "Rule of deflection: kairos, kairos-printed, threshold:N or busy:N:Q; def
 BUDGET = (
     "All tokens of a mixed step (vLLM's --max-num-batched-tokens); decodes take theirs first; default 2048."
 )
-METHOD = "closed: means, at once; auto, replay: request by request."
+METHOD = "replay: request by request; closed: at once, from formulas; auto: closed where it answers all, else replay."
 
 
 @click.command("recommend")

@@ -18,8 +18,9 @@ from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes, step_times
 from ..serving.strategies import Strategy
 from ..serving.table import step_tables
+from .at_once import AtOnce
 from .bands import Bands
-from .figures import figures, grouped, pools
+from .figures import figures, pools
 from .goodput import PROBE, Goodput, Search
 from .moved import Moved
 from .results import StrategyResult
@@ -72,9 +73,17 @@ class Comparison:
                 self.bands.moves, self.tables, workload, lambda: self.requests, options.seed, options.progress,
                 options.probe,
             )  # fmt: skip
+        self._at_once: AtOnce | None = None
         self._requests: list[Request] | None = None
         self._runs: dict[Strategy, Run] = {}
         self._goodputs: dict[Strategy, Goodput] = {}
+
+    @property
+    def at_once(self) -> AtOnce:
+        """Closed forms at nominal step times, fine enough for percentiles."""
+        if self._at_once is None:
+            self._at_once = AtOnce(self.deployment, self.workload, self.times)
+        return self._at_once
 
     @property
     def requests(self) -> list[Request]:
@@ -112,7 +121,7 @@ class Comparison:
             rule=strategy.rule.label if strategy.rule else None,
         )
         if self.options.method == "closed":
-            return _closed_result(blank, means)
+            return self.at_once.result(blank, strategy, self.bands.factor(strategy, "ttft_s"))
         result = blank
         if means.stable:
             result = self._measured(blank, strategy, means)
@@ -211,25 +220,6 @@ class Comparison:
             goodput_high_per_gpu_per_s=None if factor is None else best * factor,
             band_reason=_NO_BAND if factor is None else self._turned(),
         )
-
-
-def _closed_result(blank: StrategyResult, means: Means) -> StrategyResult:
-    none = "percentiles and goodput need an evaluation request by request: drop --method closed"
-    if means.accounts is None or means.delay_s is None:
-        return replace(blank, goodput_reason=none)
-    ledger = {f"{name}_s": value for name, value in means.accounts.items()}
-    ledger |= {"ideal_s": means.ideal_s, "e2e_s": means.ideal_s + means.delay_s}
-    return replace(
-        blank,
-        reason=none,
-        goodput_reason=none,
-        local_share=means.local_share,
-        mean_delay_s=means.delay_s,
-        ttft_mean_s=means.ttft_s,
-        tpot_mean_s=means.tpot_s,
-        ledger=ledger,
-        **grouped(ledger),
-    )
 
 
 def with_splitting(results: Sequence[StrategyResult], pooled: Sequence[str]) -> list[StrategyResult]:

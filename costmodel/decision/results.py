@@ -29,7 +29,7 @@ class StrategyResult:
     the requests around P95 do so. ``ledger`` adds up to ``e2e_s - ideal_s``. ``*_ci`` are half-widths of
     95 % confidence intervals; ``*_sampling`` relative standard errors of the finite sample. ``kv_held_bytes``:
     KV that waits for its hand-over on both sides, on average, of the ``kv_pool_bytes`` of all GPUs. ``reason``
-    says why figures are None.
+    says why figures are None, ``ttft_reason`` why percentiles of TTFT are.
     """
 
     name: str
@@ -59,6 +59,7 @@ class StrategyResult:
     ttft_p95_low_s: float | None = None
     ttft_p95_high_s: float | None = None
     ttft_p95_ci_s: float | None = None
+    ttft_reason: str | None = None
     ttft_p99_s: float | None = None
     ttft_p95_stages: dict[str, float] | None = None
     ttft_stage_p95_not_additive: dict[str, float] | None = None

@@ -1,8 +1,9 @@
 """Closed form: stability and mean delays of a strategy, at once.
 
-Queues are M/G/c with the Allen-Cunneen correction for the variation of gaps; decode batches are a fixed
-point (:mod:`.stations`). It answers with means only, and refuses load that varies over time: the variation
-of gaps does not describe it. Percentiles come from an evaluation request by request.
+Waits are those of queues with gaps and services of any law (:mod:`.waits`); decode batches are a fixed point
+(:mod:`.stations`). Its means refuse load that varies over time, which the variation of gaps does not
+describe. What they rest on, the lines that prompts wait in, gives percentiles of TTFT too (:mod:`.line`), where
+:mod:`.trust` allows it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ..formulas import waiting
 from ..inputs.workload import Workload
 from ..serving.chunk_cap import Cap, largest_chunk
 from ..serving.deployment import Deployment
@@ -18,8 +20,10 @@ from ..serving.memory import KvPool
 from ..serving.step import StepTimes
 from ..serving.strategies import Role, RuleKind, Schedule, Strategy
 from .ideal import smooth
+from .line import Line
 from .prompts import PromptTimes, moments
-from .stations import Offered, Station, mixed_station, queue_wait, whole_station
+from .stations import Found, Offered, Station, mixed_station, whole_line, whole_station
+from .waits import Gaps
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ class Means:
 
     None stands where the load has no closed form or no steady state; ``reason`` says which. ``batch`` is
     that of a decoding instance, ``prefill_wait_s`` the wait before remote prefill, ``local_share`` the
-    share of prompts that run where they decode.
+    share of prompts that run where they decode, ``lines`` what prompts wait in, ``crowding`` the tokens that a
+    decoding instance makes over the most that its memory and seats allow.
     """
 
     strategy: str
@@ -55,6 +60,8 @@ class Means:
     batch: float | None = None
     prefill_wait_s: float | None = None
     reason: str | None = None
+    lines: tuple[Line, ...] = ()
+    crowding: float = 0.0
 
     @property
     def utilisation(self) -> float:
@@ -86,6 +93,7 @@ class _Remote:
     link: float = 0.0
     copy: float = 0.0
     sent: float = 0.0
+    line: Line | None = None
 
 
 class ClosedForm:
@@ -101,7 +109,9 @@ class ClosedForm:
         self.deployment, self.workload, self.times = deployment, workload, times
         self.requests = workload.typical(points)
         self.ones = [1.0] * len(self.requests)
-        self.rate, self.scv = workload.rate, workload.arrivals.cv**2
+        mean = 1 / workload.rate
+        self.rate = workload.rate
+        self.gaps_in = Gaps(mean, workload.arrivals.cv**2, tuple(gap * mean for gap in workload.gaps))
         pairs = [smooth(times.values(), r) for r in self.requests]
         self.ideals = [prefill for prefill, _ in pairs]
         self.ideal_prefill = self._mean(self.ideals)
@@ -127,10 +137,12 @@ class ClosedForm:
     def _mean(self, values: list[float] | list[int]) -> float:
         return sum(values) / len(values)
 
-    def _offered(self, pool: KvPool, count: int, prompts: float, weights: list[float]) -> Offered:
+    def _offered(self, pool: KvPool, count: int, weights: list[float]) -> Offered:
+        """What reaches a pool that computes these shares of the typical prompts, and decodes everything."""
         most = max(1.0, min(pool.sequences(self.held), float(self.deployment.settings.max_seqs)))
-        tokens = self.rate * self.gaps / count
-        return Offered(count, prompts, self.scv, weights, tokens, self.context, most)
+        tokens, share = self.rate * self.gaps / count, self._mean(weights)
+        gaps = self.gaps_in.thinned(share) if share > 0 else None
+        return Offered(count, gaps, share, tuple(weights), tokens, self.context, most)
 
     def _chunk(self, batch: float) -> int:
         """Prefill tokens of a step under the token budget; coarse, so that few chunk sizes occur."""
@@ -140,20 +152,24 @@ class ClosedForm:
 
     def _pooled(self, strategy: Strategy) -> Means:
         members = self.deployment.pool(Role.SHARED)
-        stations = []
+        found = []
         for kind, pool in dict(members).items():
-            offered = self._offered(pool, len(members), self.rate, self.ones)
+            offered = self._offered(pool, len(members), self.ones)
             times, prompts = self.times[kind], self.prompts[kind]
-            if strategy.pools[0].schedule is Schedule.WHOLE:
-                station = whole_station(times, prompts, offered)
-            else:
-                station = mixed_station(times, prompts, offered, self._chunk)
             share = sum(k is kind for k, _ in members) / len(members)
-            stations.append((share, station))
-        worst = max(station.utilisation for _, station in stations)
+            if strategy.pools[0].schedule is Schedule.WHOLE:
+                found.append(
+                    (share, whole_station(times, prompts, offered, self.deployment.settings.token_budget))
+                )
+            else:
+                found.append((share, mixed_station(times, prompts, offered, self._chunk)))
+        worst = max(one.station.utilisation for _, one in found)
         load = PoolLoad(Role.SHARED.value, worst, len(members))
-        mean = Station(*(sum(share * s[i] for share, s in stations) for i in range(len(Station._fields))))
-        return self._answer(strategy, (load,), mean, _Remote(), self.ones)
+        columns = zip(*(one.station for _, one in found))
+        shares = [share for share, _ in found]
+        mean = Station(*(sum(s * v for s, v in zip(shares, values)) for values in columns))
+        lines = tuple(one.line._replace(share=share) for share, one in found if one.line)
+        return self._answer(strategy, (load,), mean, _Remote(), self.ones, lines)
 
     def _split(self, strategy: Strategy) -> Means:
         deployment = self.deployment
@@ -163,33 +179,37 @@ class ClosedForm:
         remote = self._remote(local)
         kairos = strategy.rule is not None and strategy.rule.kairos
 
-        def station(shares: list[float], chunk: int | None) -> Station:
-            prompt_rate = self.rate * self._mean(shares)
-            offered = self._offered(deployment.decode_pool, nodes, prompt_rate, shares)
+        def station(shares: list[float], chunk: int | None) -> Found:
+            offered = self._offered(deployment.decode_pool, nodes, shares)
             size = self._chunk if chunk is None else lambda _: chunk
             return mixed_station(times, prompts, offered, size, queues=not kairos)
 
         decode = station(local, None)
         if strategy.rule is not None:
             for _ in range(8):  # routing, queue and batch depend on each other
-                chunk = self._safe_chunk(strategy, decode) if kairos else None
-                before, local = local, self._routed(strategy, decode, remote.wait, chunk, local)
+                chunk = self._safe_chunk(strategy, decode.station) if kairos else None
+                before, local = local, self._routed(strategy, decode.station, remote.wait, chunk, local)
                 if before == local:
                     break
                 remote, decode = self._remote(local), station(local, chunk)
         loads = (
             PoolLoad(Role.PREFILL.value, remote.utilisation, deployment.topology.prefill),
-            PoolLoad(Role.DECODE.value, decode.utilisation, nodes),
+            PoolLoad(Role.DECODE.value, decode.station.utilisation, nodes),
             PoolLoad("link", remote.link_utilisation, min(nodes, deployment.topology.prefill)),
         )
-        return self._answer(strategy, loads, decode, remote, local)
+        hand = self._hand_over(decode.station, remote)
+        handed = remote.line and remote.line._replace(
+            after=hand, seat=decode.station.step if hand else 0.0, busy=min(1.0, decode.station.batch)
+        )
+        lines = tuple(line for line in (handed, decode.line) if line)
+        return self._answer(strategy, loads, decode.station, remote, local, lines)
 
     def _remote(self, local: list[float]) -> _Remote:
         """Return the prefill pool and the link when shares ``local`` of the typical prompts stay away."""
         deployment = self.deployment
         away = [1 - share for share in local]
-        rate = self.rate * self._mean(away)
-        if rate <= 0:
+        share = self._mean(away)
+        if share <= 0:
             return _Remote()
         prompts = self.prompts[deployment.prefill]
         service = moments(prompts.alone, away)
@@ -198,13 +218,32 @@ class ClosedForm:
         copied = [share * sends for share, sends in zip(away, self.sends)]
         copies = self.rate * self._mean(copied)
         wire = moments(self.wires, copied)
-        use, link_use = rate * service.mean / servers, copies * wire.mean / lanes
-        wait = queue_wait(rate, service, servers, self.scv) if use < 1 else math.inf
+        gaps = self.gaps_in.thinned(share)
+        line, _, use = whole_line(prompts, share, gaps, servers, away, deployment.settings.token_budget)
+        link_use = copies * wire.mean / lanes
+        wait = line.mean_wait() if use < 1 else math.inf
         # A copy needs two given ports at once. One queue for all ports is right for equal prompts, which take
         # turns, and too low by a factor for unlike ones; a queue for each port errs on the safe side.
-        link = queue_wait(copies / lanes, wire, 1, 1.0) if link_use < 1 else 0.0
+        port = copies / lanes
+        link = float(waiting.mg1_wait(port, wire.mean, wire.scv)) if port and link_use < 1 else 0.0
         sent = copies / self.rate
-        return _Remote(use, wait, service.mean, link_use, link, moments(self.copies, copied).mean, sent)
+        return _Remote(use, wait, service.mean, link_use, link, moments(self.copies, copied).mean, sent, line)
+
+    def _hand_over(self, station: Station, remote: _Remote) -> tuple[float, ...]:
+        """Seconds from each typical prompt's end to its token 1: mean waits, and its own copy."""
+        first = self.deployment.settings.first_token
+        if first == "prefill":
+            return ()
+        waits = remote.link + self._again(station)
+        return tuple(sends * (copy + waits) for sends, copy in zip(self.sends, self.copies))
+
+    def _boundary(self, station: Station) -> float:
+        """Mean seconds until the step under way ends, where one is."""
+        return min(1.0, station.batch) * station.step / 2
+
+    def _again(self, station: Station) -> float:
+        """Seconds of the step that computes the last prompt token again."""
+        return station.step if self.deployment.settings.first_token == "recompute" else 0.0
 
     # --- routing at the mean state -------------------------------------------------------------------
 
@@ -249,6 +288,7 @@ class ClosedForm:
         station: Station,
         remote: _Remote,
         local: list[float],
+        lines: tuple[Line, ...],
     ) -> Means:
         here = self._mean(local)
         constant = self.deployment.request_latency
@@ -262,15 +302,13 @@ class ClosedForm:
             return Means(strategy.name, loads, ideal, here, reason=reason)
         away = 1 - here
         first = self.deployment.settings.first_token
-        boundary = min(1.0, station.batch) * station.step / 2
-        again = station.step if first == "recompute" else 0.0
         accounts = {
             "queue": away * remote.wait + here * station.wait,
-            "admission": remote.sent * boundary,
+            "admission": remote.sent * self._boundary(station),
             "load": 0.0,
             "stretch": away * remote.service + here * station.service - self.ideal_prefill,
             "link": remote.sent * remote.link,
-            "handover": remote.sent * (remote.copy + again),
+            "handover": remote.sent * (remote.copy + self._again(station)),
             "stalls": self.gaps * (station.gap - station.step),
             "gathering": self.gaps * station.step - self.ideal_decode,
             "recompute": 0.0,
@@ -280,5 +318,6 @@ class ClosedForm:
         late = hand if first == "prefill" else 0.0
         tpot = station.gap + late / self.gaps if self.gaps else None
         return Means(
-            strategy.name, loads, ideal, here, accounts, ttft + hand - late, tpot, station.batch, remote.wait
-        )
+            strategy.name, loads, ideal, here, accounts, ttft + hand - late, tpot, station.batch, remote.wait,
+            lines=lines, crowding=station.crowding,
+        )  # fmt: skip

@@ -10,34 +10,43 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..formulas import waiting
 from ..serving.step import StepTimes
-from .prompts import Moments, PromptTimes, Weights, moments
+from .line import Line
+from .prompts import PromptTimes, Weights, moments
+from .sharing import sharing
+from .waits import Gaps
 
 
 class Offered(NamedTuple):
     """What reaches a pool of ``instances`` equal instances.
 
-    ``prompts``: prompts/s in all, with gaps of squared variation ``scv`` and ``weights`` over the typical
-    ones; ``tokens``: decode steps/s of one instance, over ``context`` cached tokens each; ``most``: largest
-    batch that memory and seats allow.
+    Prompts: a ``share`` of all requests, with ``gaps`` between them at the whole pool and ``weights`` over the
+    typical ones; None where there are none. ``tokens``: decode steps/s of one instance, over ``context`` cached tokens
+    each; ``most``: largest batch that memory and seats allow.
     """
 
     instances: int
-    prompts: float
-    scv: float
-    weights: Weights
+    gaps: Gaps | None
+    share: float
+    weights: tuple[float, ...]
     tokens: float
     context: float
     most: float
 
+    @property
+    def prompts(self) -> float:
+        """Prompts/s of the pool."""
+        return self.gaps.rate if self.gaps else 0.0
+
 
 class Station(NamedTuple):
-    """State of an instance: offered work over capacity, batch, decode step as a request sees it, mean time
-    between its tokens, wait for the first prompt step, and a prompt's own time from first to last step.
+    """State of an instance: offered work over capacity, tokens decoded over the most that memory and seats allow beside
+    the prompts, batch, decode step as a request sees it, mean time between its tokens, wait for the first prompt step,
+    and a prompt's own time from first to last step.
     """
 
     utilisation: float
+    crowding: float
     batch: float
     step: float
     gap: float
@@ -45,11 +54,11 @@ class Station(NamedTuple):
     service: float
 
 
-def queue_wait(rate: float, service: Moments, servers: int, arrival_scv: float) -> float:
-    """Mean wait of one queue before several servers; the caller has checked that it is stable."""
-    if rate <= 0 or service.mean <= 0:
-        return 0.0
-    return float(waiting.allen_cunneen_wait(rate, service.mean, servers, arrival_scv, service.scv))
+class Found(NamedTuple):
+    """A station, and the line that its prompts wait in; None where none come, or the pool is unstable."""
+
+    station: Station
+    line: Line | None = None
 
 
 def seen_step(times: StepTimes, batch: float, offered: Offered) -> float:
@@ -63,23 +72,54 @@ def _full_token(times: StepTimes, offered: Offered) -> float:
     return times.decode_smooth(offered.most, offered.most * offered.context) / offered.most
 
 
-def whole_station(times: StepTimes, prompts: PromptTimes, offered: Offered) -> Station:
+class Whole(NamedTuple):
+    """Prompts that run whole: the line they wait in, the share of time that they take of an instance, and the least
+    share, where so many wait that every step is as full as its token budget allows: offered work over capacity.
+    """
+
+    line: Line
+    busy: float
+    utilisation: float
+
+
+def whole_line(
+    prompts: PromptTimes, share: float, gaps: Gaps, servers: int, weights: Weights, budget: int
+) -> Whole:
+    """Prompts that queue to run whole, those that the token budget takes in one step."""
+    shared = sharing(prompts, weights, budget)
+
+    def offered(size: float) -> float:
+        return gaps.rate * moments(shared.takes(size), weights).mean / servers
+
+    least = offered(shared.most)
+    size = shared.size(gaps, servers) if least < 1 else shared.most
+    behind = tuple(partners * shared.added / 2 for partners in shared.partners) if shared.most > 1 else ()
+    own = shared.own
+    line = Line(
+        share, gaps, servers, shared.weights, shared.takes(size), own, own, behind, shared.added, shared.most
+    )
+    return Whole(line, offered(size), least)
+
+
+def whole_station(times: StepTimes, prompts: PromptTimes, offered: Offered, budget: int) -> Found:
     """Prompts first, whole: they queue for each other only, and decodes run in the time that they leave."""
+    assert offered.gaps is not None
     service = moments(prompts.alone, offered.weights)
-    busy = offered.prompts * service.mean / offered.instances
-    utilisation = busy + offered.tokens * _full_token(times, offered)
-    if utilisation >= 1:
-        return Station(utilisation, offered.most, 0.0, 0.0, 0.0, service.mean)
-    room = 1 - busy
+    whole = whole_line(prompts, offered.share, offered.gaps, offered.instances, offered.weights, budget)
+    decoding = offered.tokens * _full_token(times, offered)
+    utilisation, room = whole.utilisation + decoding, 1 - whole.busy
+    crowding = decoding / room if room > 0 else math.inf
+    if utilisation >= 1 or room <= 0:
+        return Found(Station(utilisation, crowding, offered.most, 0.0, 0.0, 0.0, service.mean))
 
     def gap(batch: float) -> float:
         return seen_step(times, batch, offered) / room
 
     batch = _fixed_point(lambda b: offered.tokens * gap(b), offered.most)
     step = gap(batch) * room
-    residual = room * min(1.0, batch) * step / 2
-    wait = queue_wait(offered.prompts, service, offered.instances, offered.scv) + residual
-    return Station(utilisation, batch, step, gap(batch), wait, service.mean)
+    line = whole.line._replace(step=step, busy=min(1.0, batch))
+    wait = line.mean_wait() + room * line.busy * step / 2
+    return Found(Station(utilisation, crowding, batch, step, gap(batch), wait, service.mean), line)
 
 
 def mixed_station(
@@ -89,7 +129,7 @@ def mixed_station(
     chunk: Callable[[float], int],
     *,
     queues: bool = True,
-) -> Station:
+) -> Found:
     """Prompts in chunks of ``chunk(batch)`` tokens beside decodes, which advance in every step.
 
     ``queues`` False: a prompt is only placed here when nobody is ahead of it.
@@ -117,20 +157,32 @@ def mixed_station(
         return 1 / (busy / length + (1 - busy) / step)
 
     batch = _fixed_point(lambda b: offered.tokens * gap(b), offered.most)
-    crowded = offered.tokens * gap(offered.most) / offered.most
+    crowding = offered.tokens * gap(offered.most) / offered.most
     step = seen_step(times, batch, offered)
     if offered.prompts <= 0:
-        return Station(crowded, batch, step, step, min(1.0, batch) * step / 2, 0.0)
+        return Found(Station(crowding, crowding, batch, step, step, min(1.0, batch) * step / 2, 0.0))
     found = prompts.in_chunks(chunk(batch), batch, offered.context)
     full = moments(found.full, offered.weights)
     busy = offered.prompts * full.mean / offered.instances
-    utilisation = max(busy, crowded)
+    utilisation = max(busy, crowding)
     if utilisation >= 1:
-        return Station(utilisation, batch, step, step, 0.0, full.mean)
-    residual = (1 - busy) * min(1.0, batch) * step / 2
-    wait = residual + (queue_wait(offered.prompts, full, offered.instances, offered.scv) if queues else 0.0)
+        return Found(Station(utilisation, crowding, batch, step, step, 0.0, full.mean))
+    lag = min(1.0, batch) * step / 2
+    # The step that ends a prompt goes on with the next one: half of a step more.
+    line = None
+    if queues and offered.gaps:
+        half, alone = mixed(batch)[0] / 2, tuple(found.alone)
+        # The step that ends a prompt goes on with those behind it: half of a step more, where they are many.
+        behind = tuple(max(0.0, all_ + half - own) for all_, own in zip(found.full, found.alone))
+        at_times = batch + 2 * math.sqrt(batch * max(1.0, (1 + offered.gaps.scv) / 2))
+        slower = mixed(at_times)[0] / chunk(at_times) * chunk(batch) / mixed(batch)[0]
+        line = Line(
+            offered.share, offered.gaps, offered.instances, offered.weights, tuple(found.full), alone, alone, behind,
+            full.mean, max(1.0, chunk(batch) / tokens), step=step, busy=min(1.0, batch), swing=slower - 1,
+        )  # fmt: skip
+    wait = (1 - busy) * lag + (line.mean_wait() if line else 0.0)
     service = busy * full.mean + (1 - busy) * moments(found.alone, offered.weights).mean
-    return Station(utilisation, batch, step, gap(batch), wait, service)
+    return Found(Station(utilisation, crowding, batch, step, gap(batch), wait, service), line)
 
 
 def _fixed_point(need: Callable[[float], float], most: float) -> float:

@@ -8,10 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..formula import formula
+from ..ops import exp, maximum, minimum
 
 POISSON = "Poisson arrivals, first come first served, utilisation below 1"
 KHINCHINE = "Pollaczek-Khinchine formula; Kleinrock, Queueing Systems I, 1975, chapter 5"
 ERLANG = "Erlang's delay formula; Kleinrock, Queueing Systems I, 1975, chapter 3"
+KLB = "W. Kraemer and M. Langenbach-Belz, 8th International Teletraffic Congress, 1976; as in W. Whitt, QNA, 1983"
+GENERAL = "independent gaps and services, first come first served, utilisation below 1; approximate"
 DISTSERVE = "DistServe, arXiv 2401.09670, section 3.1, "
 UNIFORM = "prompts of one length, no batching"
 
@@ -95,19 +98,83 @@ def mmc_wait(rate: Any, service: Any, servers: int) -> Any:
 @formula(
     unit="second",
     symbol=r"\bar W",
-    source="Allen-Cunneen approximation; A. O. Allen, Probability, Statistics and Queueing Theory, 1990",
-    assumes=("one queue for all servers, first come first served, utilisation below 1", "approximate"),
+    source=KLB,
+    assumes=(GENERAL, "one server"),
+)
+def klb_wait(rate: Any, service: Any, arrival_scv: Any, service_scv: Any) -> Any:
+    """Approximate mean wait of GI/G/1; that of M/G/1 under Poisson arrivals (squared variation 1).
+
+    Half busy, gaps of squared variation 3, services all of 1 s: 1.5 exp(-0.5 * 2 / 3):
+
+    >>> f"{klb_wait(rate=0.5, service=1, arrival_scv=3, service_scv=0):.4f}"
+    '1.0748'
+    """
+    busy = rate * service
+    even, uneven = minimum(arrival_scv, 1), maximum(arrival_scv, 1)
+    less = 2 * (1 - busy) / (3 * busy) * (1 - even) ** 2 / (arrival_scv + service_scv)
+    more = (1 - busy) * (uneven - 1) / (uneven + 4 * service_scv)
+    return busy * service / (1 - busy) * (arrival_scv + service_scv) / 2 * exp(-less - more)
+
+
+@formula(
+    unit="1",
+    symbol=r"P_W",
+    source=KLB,
+    assumes=(GENERAL, "one server"),
+)
+def klb_waiting_probability(utilisation: Any, arrival_scv: Any, service_scv: Any) -> Any:
+    """Approximate share of arrivals that wait in GI/G/1; the utilisation under Poisson arrivals.
+
+    Half busy, gaps of squared variation 3, services all alike: 0.5 + 2 * 0.25 * 2 / (3 + 0.25 * 12):
+
+    >>> f"{klb_waiting_probability(utilisation=0.5, arrival_scv=3, service_scv=0):.4f}"
+    '0.6667'
+    """
+    busy, free = utilisation, utilisation * (1 - utilisation)
+    even, uneven = minimum(arrival_scv, 1), maximum(arrival_scv, 1)
+    less = (1 + even + busy * service_scv) / (
+        1 + busy * (service_scv - 1) + busy**2 * (4 * even + service_scv)
+    )
+    more = 4 * busy / (uneven + busy**2 * (4 * uneven + service_scv))
+    return busy + (even - 1) * free * less + (uneven - 1) * free * more
+
+
+@formula(
+    unit="second",
+    symbol=r"\bar W",
+    source="derived: klb_wait of one server as fast as all together, times erlang_c over the utilisation; under "
+    "Poisson arrivals that of A. M. Lee and P. A. Longton, Operational Research Quarterly 10, 1959",
+    assumes=(GENERAL, "one queue for all servers"),
     structural={"servers": 3},
 )
-def allen_cunneen_wait(rate: Any, service: Any, servers: int, arrival_scv: Any, service_scv: Any) -> Any:
-    """Approximate mean wait of G/G/c: that of M/M/c scaled by the mean squared variation.
+def gigc_wait(rate: Any, service: Any, servers: int, arrival_scv: Any, service_scv: Any) -> Any:
+    """Approximate mean wait of GI/G/c: of one server as fast as all, by how much rarer all are busy.
 
-    The two servers above with constant service wait half as long:
+    M/M/c exactly. Two servers, one arrival and one erlang a second, services all of 1 s: half of 1/3:
 
-    >>> f"{allen_cunneen_wait(rate=1, service=1, servers=2, arrival_scv=1, service_scv=0):.4f}"
+    >>> f"{gigc_wait(rate=1, service=1, servers=2, arrival_scv=1, service_scv=0):.4f}"
     '0.1667'
     """
-    return mmc_wait(rate, service, servers) * (arrival_scv + service_scv) / 2
+    busy = rate * service / servers
+    rarer = erlang_c(servers, busy) / busy
+    return rarer * klb_wait(rate, service / servers, arrival_scv, service_scv)
+
+
+@formula(
+    unit="1",
+    symbol=r"P(W > t)",
+    source="M/M/c exactly; an approximation elsewhere: Kleinrock, Queueing Systems II, 1976, chapter 2",
+    assumes=("waits of those that wait are exponential",),
+)
+def exponential_tail(waited: Any, mean_wait: Any, waiting_probability: Any) -> Any:
+    """Share of arrivals that wait longer than ``waited``, from the mean wait and the share that wait at all.
+
+    Half of them wait, 2 s each, so 1 s on average; e**-1 of them more than 2 s:
+
+    >>> f"{exponential_tail(waited=2, mean_wait=1, waiting_probability=0.5):.4f}"
+    '0.1839'
+    """
+    return waiting_probability * exp(-waited * waiting_probability / mean_wait)
 
 
 @formula(

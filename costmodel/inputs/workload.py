@@ -189,7 +189,8 @@ class Workload:
     """A named workload: arrivals, lengths, SLOs, and how it was chosen.
 
     ``requests`` is a recorded sample (a trace) that stands in place of the distributions when given;
-    its arrivals are then scaled so that their mean rate is that of ``arrivals``.
+    its arrivals are then scaled so that their mean rate is that of ``arrivals``. ``gaps``: equally likely gaps of
+    that sample, over their mean.
     """
 
     name: str
@@ -201,6 +202,7 @@ class Workload:
     chosen: str
     requests: tuple[Request, ...] = ()
     bursty_trace: bool = False
+    gaps: tuple[float, ...] = ()
 
     @property
     def rate(self) -> float:

@@ -148,6 +148,9 @@ def beside_table(answer: Recommendation) -> list[str]:
     lines = []
     for reason in dict.fromkeys(r.reason for r in answer.strategies if r.reason and r.stable):
         lines.append(f"not shown: {reason}")
+    for result in answer.strategies:
+        if result.stable and result.ttft_reason not in (None, result.reason):
+            lines.append(f"no P95 TTFT of {result.name}: {result.ttft_reason}")
     if answer.splits_reason:
         lines.append(f"other splits: {answer.splits_reason}")
     elif answer.splits:

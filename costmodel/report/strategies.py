@@ -92,7 +92,7 @@ def _rows(answer: Compared) -> Iterator[tuple[str, Cell]]:
     yield "attainment at this rate", _attainment
     yield "P95 TTFT, s (band)+-sample", lambda r: _ttft(r, answer.slo_ttft_s)
     yield "queue|own|stretch|copy|adm", _stages
-    if all(result.ttft_p95_s is None for result in answer.strategies):
+    if all(result.ttft_p95_stages is None for result in answer.strategies):
         yield "mean TTFT, s", lambda r: short(r.ttft_mean_s)
         yield "mean TPOT, ms", lambda r: _milliseconds(r.tpot_mean_s)
     yield "P99 TPOT, ms (band)", lambda r: _tpot(r, answer.slo_tpot_s)

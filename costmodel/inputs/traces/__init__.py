@@ -5,7 +5,7 @@ from .iterables import requests_of
 from .logs import LoggedRequest
 from .reader import Trace, read_log, read_trace
 from .reading import Notes, Reading
-from .replay import trace_workload, varies
+from .replay import recorded_workload, trace_workload, varies
 from .runs import is_log, runs_of
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "is_log",
     "read_log",
     "read_trace",
+    "recorded_workload",
     "requests_of",
     "runs_of",
     "trace_workload",

@@ -15,6 +15,8 @@ from .reading import Notes, Reading
 #: Requests that ``recommend`` keeps of a trace: an hour or so, a second or two for each strategy.
 EVALUATED = 20_000
 _CLOSEST_S = 1e-9
+#: Gaps that stand for those of a trace in closed forms.
+_GAPS = 1000
 
 
 def trace_workload(
@@ -32,23 +34,40 @@ def trace_workload(
     span = kept[-1].arrival_s - kept[0].arrival_s
     if len(kept) < 2 or span < len(kept) * _CLOSEST_S:
         raise InputError("needs at least two requests at different times", where=str(path))
-    rate = (len(kept) - 1) / span
-    gaps = [b.arrival_s - a.arrival_s for a, b in pairwise(kept)]
-    mean = span / len(gaps)
-    cv = math.sqrt(sum((g - mean) ** 2 for g in gaps) / len(gaps)) / mean
     part = "all" if total == len(kept) else f"the first {len(kept):,}"
     others = f"; {notes.told()}" if notes.told() else ""
+    return recorded_workload(Path(path).name, kept, slo, f"{part} of {total:,} requests of {path}{others}")
+
+
+def recorded_workload(name: str, requests: Sequence[Request], slo: Slo, chosen: str) -> Workload:
+    """Return a workload that replays these requests, two or more at different times, at their own rate.
+
+    ``chosen`` says where they come from.
+    """
+    gaps = [b.arrival_s - a.arrival_s for a, b in pairwise(requests)]
+    mean = (requests[-1].arrival_s - requests[0].arrival_s) / len(gaps)
+    cv = math.sqrt(sum((g - mean) ** 2 for g in gaps) / len(gaps)) / mean
     return Workload(
-        name=Path(path).name,
-        arrivals=Arrivals(rate, cv),
+        name=name,
+        arrivals=Arrivals(1 / mean, cv),
         uncached=None,
         cached_tokens=0,
         output=None,
         slo=slo,
-        chosen=f"{part} of {total:,} requests of {path}{others}",
-        requests=kept,
-        bursty_trace=varies(kept),
+        chosen=chosen,
+        requests=tuple(requests),
+        bursty_trace=varies(requests),
+        gaps=gap_quantiles(gaps),
     )
+
+
+def gap_quantiles(gaps: Sequence[float]) -> tuple[float, ...]:
+    """Return up to ``_GAPS`` gaps that stand for all, over their mean: means of equal parts in order of size."""
+    ordered, count = sorted(gaps), min(_GAPS, len(gaps))
+    mean = sum(gaps) / len(gaps)
+    ends = [i * len(ordered) // count for i in range(count + 1)]
+    parts = [ordered[a:b] for a, b in pairwise(ends)]
+    return tuple(sum(part) / len(part) / mean for part in parts)
 
 
 def varies(requests: Sequence[Request]) -> bool:

@@ -1,0 +1,210 @@
+"""How long prompts wait in a queue: the whole distribution, by numbers.
+
+One server, gaps and services of any law: exact on a lattice. Waits follow from Spitzer's identity, whose sum over all
+numbers of arrivals is a logarithm that two Fourier transforms split into its positive and negative part (Spitzer,
+Transactions of the AMS 82, 1956; Grassmann and Jain, Queueing Systems 4, 1989, do the same by recursion).
+
+Several servers: approximate. Prompts that wait do so as behind one server as fast as all together, which is exact for
+exponential services; how many wait is the exact share of GI/M/c (Takacs, Introduction to the Theory of Queues, 1962,
+chapter 2), times what services of this law change of it behind the one fast server.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..formulas import waiting
+from .prompts import Moments, Weights, moments
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Points of the lattice, and how many mean waits (of those that wait), services and gaps it reaches at least.
+_POINTS, _WAITS, _SERVICES, _GAPS = 1 << 15, 40, 12, 40
+
+#: Shares below which nobody waits, and differences that are none.
+_NONE = 1e-7
+
+
+class Gaps(NamedTuple):
+    """Gaps between arrivals, independent of each other: gamma of ``mean`` s and squared variation ``scv``.
+
+    ``recorded``: gaps of a trace, seconds, equally likely, in place of the gamma law.
+    """
+
+    mean: float
+    scv: float
+    recorded: tuple[float, ...] = ()
+
+    @property
+    def rate(self) -> float:
+        """Arrivals a second."""
+        return 1 / self.mean
+
+    def thinned(self, share: float) -> Gaps:
+        """Gaps when each arrival is kept with this probability: a geometric number of gaps, taken as gamma."""
+        return self if share >= 1 else Gaps(self.mean / share, share * self.scv + 1 - share)
+
+    def every(self, count: int) -> Gaps:
+        """Gaps between every ``count``-th arrival: what one of so many servers gets that take turns."""
+        return self if count == 1 else Gaps(self.mean * count, self.scv / count)
+
+    def transform(self, x: float) -> float:
+        """Mean of exp(-x gap), ``x`` per second."""
+        if self.recorded:
+            return sum(math.exp(-x * gap) for gap in self.recorded) / len(self.recorded)
+        if self.scv <= 0:
+            return math.exp(-x * self.mean)
+        return math.exp(-math.log1p(x * self.mean * self.scv) / self.scv)
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Waits of arrivals: ``waiting`` is the share that waits at all.
+
+    ``longer[k]``: the share of those that wait longer than k ``step`` and ``later`` seconds.
+    """
+
+    waiting: float
+    step: float
+    longer: NDArray[Any]
+    later: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Mean wait of all arrivals, seconds."""
+        return float(self.waiting * (self.later + self.step * self.longer.sum()))
+
+    def beyond(self, seconds: NDArray[Any]) -> NDArray[Any]:
+        """Shares of those that wait which wait longer than ``seconds``; all of them where that is negative."""
+        import numpy as np
+
+        left = seconds - self.later
+        places = np.clip(left / self.step, 0, len(self.longer) - 1)
+        return np.where(left < 0, 1.0, np.interp(places, np.arange(len(self.longer)), self.longer))
+
+
+def waits(gaps: Gaps, services: Sequence[float], weights: Weights, servers: int) -> Waits:
+    """Return the waits of a stable queue that ``servers`` servers share, first come first served.
+
+    ``services``: seconds a request, with ``weights``. The caller has checked that the utilisation is below 1.
+    """
+    step, masses = _one_server(gaps, [service / servers for service in services], weights)
+    some = 1.0 - float(masses[0])
+    if some <= 0:
+        return Waits(0.0, step, masses[:1])
+    longer = (masses.sum() - masses.cumsum()) / (masses.sum() - masses[0])
+    if servers == 1:
+        return Waits(some, step, longer)
+    service = moments(services, weights)
+    all_busy, fast = gi_m_c(gaps, service.mean, servers)
+    # The first of several equal services to end takes longer than the rest of one of a server as fast as all.
+    later = service.mean * (servers - 1) / (2 * servers * (servers + 1)) * max(0.0, 1 - service.scv)
+    return Waits(min(1.0, some * all_busy / fast), step, longer, later)
+
+
+def mean_wait(gaps: Gaps, service: Moments, servers: int) -> float:
+    """Mean wait of a stable queue, by two moments: that of GI/M/c, times the squared variations over its own.
+
+    Exact for exponential services and, with one server, for Poisson arrivals.
+    """
+    if service.mean <= 0 or gaps.scv + service.scv <= 0:
+        return 0.0
+    some, root = gi_m_c(gaps, service.mean, servers)
+    exponential = some * service.mean / (servers * (1 - root))
+    return exponential * (gaps.scv + service.scv) / (gaps.scv + 1)
+
+
+def gi_m_c(gaps: Gaps, service: float, servers: int) -> tuple[float, float]:
+    """Return the shares that wait in GI/M/c and behind one server as fast as all: exact. ``service``: mean seconds."""
+    root = _root(gaps, service, servers)
+    if root < _NONE:
+        return root, root
+    total, product = 1 / (1 - root), 1.0
+    for j in range(1, servers + 1):
+        here = gaps.transform(j / service)
+        product *= here / (1 - here)
+        spread = servers * (1 - root) - j
+        if abs(spread) < _NONE:  # the term has a finite limit: step aside
+            return gi_m_c(gaps, service * (1 + 1e-6), servers)
+        total += math.comb(servers, j) / (product * (1 - here)) * (servers * (1 - here) - j) / spread
+    return 1 / (total * (1 - root)), root
+
+
+def _root(gaps: Gaps, service: float, servers: int) -> float:
+    """The root below 1 of x = E[exp(-servers (1 - x) gap / service)]: what one fast M server has waiting."""
+    low, high = 0.0, 1.0 - 1e-12
+    for _ in range(60):
+        middle = (low + high) / 2
+        above = gaps.transform(servers * (1 - middle) / service) > middle
+        low, high = (middle, high) if above else (low, middle)
+    return (low + high) / 2
+
+
+def _one_server(gaps: Gaps, services: Sequence[float], weights: Weights) -> tuple[float, NDArray[Any]]:
+    """Return the lattice step and the probabilities of waits of 0, 1, 2, ... steps behind one server."""
+    import numpy as np
+
+    step = _span(gaps, services, weights) / (_POINTS // 2)
+    total = sum(weights)
+    turn = np.exp(2j * np.pi * np.arange(_POINTS) / _POINTS)  # one step back in time
+    served = np.conj(_spread(turn, services, [w / total for w in weights], step))
+    change = 1 - served * _gap_transform(gaps, turn, step)
+    ratio = np.empty(_POINTS, complex)
+    # 1 - turn has no positive powers: dividing by it takes away the zero at turn = 1 and nothing else that counts.
+    ratio[1:] = change[1:] / (1 - turn[1:])
+    ratio[0] = (gaps.mean - moments(services, weights).mean) / step
+    powers = np.fft.ifft(-np.log(ratio)).real
+    powers[0] = 0.0
+    powers[_POINTS // 2 :] = 0.0
+    masses = np.fft.ifft(np.exp(np.fft.fft(powers) - powers.sum())).real
+    return step, np.maximum(masses[: _POINTS // 2], 0.0)
+
+
+def _span(gaps: Gaps, services: Sequence[float], weights: Weights) -> float:
+    """Seconds that the lattice must reach for what lies beyond to be nothing."""
+    service = moments(services, weights)
+    rate, busy = gaps.rate, gaps.rate * service.mean
+    scv = max(gaps.scv, 1e-3)
+    wait = float(waiting.klb_wait(rate, service.mean, scv, service.scv))
+    some = float(waiting.klb_waiting_probability(busy, scv, service.scv))
+    longest = max(gaps.recorded, default=0.0)
+    return max(
+        _WAITS * wait / max(some, 0.05),
+        _SERVICES * max(services),
+        _GAPS * gaps.mean * max(1.0, scv),
+        1.1 * longest,
+    )
+
+
+def _spread(
+    turn: NDArray[Any], values: Sequence[float], shares: Sequence[float], step: float
+) -> NDArray[Any]:
+    """Transform of values on the lattice, each shared between its two neighbours so that its mean stays."""
+    import numpy as np
+
+    places = np.asarray(values) / step
+    whole = np.floor(places).astype(int)
+    part, share = places - whole, np.asarray(shares)
+    masses = np.zeros(len(turn))
+    np.add.at(masses, whole, share * (1 - part))
+    np.add.at(masses, whole + 1, share * part)
+    return np.conj(np.fft.fft(masses))
+
+
+def _gap_transform(gaps: Gaps, turn: NDArray[Any], step: float) -> NDArray[Any]:
+    """Transform of the gaps: recorded ones, or the negative binomial law of the same mean and variance as gamma."""
+    import numpy as np
+
+    recorded = gaps.recorded
+    if recorded:
+        return _spread(turn, recorded, [1 / len(recorded)] * len(recorded), step)
+    mean = gaps.mean / step
+    if gaps.scv * mean <= 1:  # the most even law of the family: a squared variation of 1 / mean, below 0.003
+        exponents: NDArray[Any] = np.exp(mean * (turn - 1))
+        return exponents
+    left = 1 / (gaps.scv * mean)
+    return (left / (1 - (1 - left) * turn)) ** (mean * left / (1 - left))
