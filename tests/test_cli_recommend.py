@@ -181,11 +181,36 @@ def test_closed_form_says_what_it_lacks() -> None:
     found = asked(*SYSTEM, *CLOSED)
     assert found["method"] == "closed" and found["objective"] == "mean_delay" and found["margin"] >= 1
     for strategy in found["strategies"]:
-        assert strategy["ttft_p95_s"] is strategy["goodput_per_gpu_per_s"] is None
-        assert "--method closed" in strategy["goodput_reason"]
+        assert (
+            strategy["goodput_per_gpu_per_s"] is strategy["tpot_p99_s"] is strategy["ttft_p95_stages"] is None
+        )
+        assert "--method replay" in strategy["goodput_reason"]
+        assert (strategy["ttft_p95_s"] is None) == (strategy["ttft_reason"] is not None)
         ledger = dict(strategy["ledger"])
         delay = ledger.pop("e2e_s") - ledger.pop("ideal_s")
         assert sum(ledger.values()) == pytest.approx(delay, abs=1e-9)
+
+
+def test_closed_form_gives_ttft_where_it_can_vouch_for_it() -> None:
+    kairos = (*SYSTEM, *CLOSED, "--rule", "kairos", "-q")
+    found = {s["name"]: s for s in asked(*kairos)["strategies"]}
+    for name in ("colocated", "chunked", "disaggregated"):
+        one = found[name]
+        assert one["ttft_reason"] is None and one["ttft_p50_s"] < one["ttft_p95_s"] < one["ttft_p99_s"]
+        assert one["ttft_p95_low_s"] < one["ttft_p95_s"] < one["ttft_p95_high_s"]
+    assert "kairos decides by the state" in found["deflected"]["ttft_reason"]
+    shown = run(*kairos).stdout
+    assert "P95 TTFT, s" in shown and "no P95 TTFT of deflected: kairos decides" in shown
+
+
+def test_auto_takes_the_closed_form_where_it_answers_everything() -> None:
+    plain = (*SYSTEM, *FIXED, "--requests", "60", "-q")
+    rule = ("--rule", "threshold:1000")
+    whole = asked(*plain, *rule)
+    assert whole["method"] == "closed" and all(s["ttft_p95_s"] for s in whole["strategies"])
+    for options, why in (((), "kairos decides"), ((*rule, "--slo-ttft", "2s"), "goodput needs the SLOs")):
+        other = asked(*plain, *options, "--probe", "60")
+        assert other["method"] == "replay" and why in other["assumptions"][-1]
 
 
 @pytest.mark.parametrize("name", workload_names())
@@ -399,7 +424,7 @@ def test_a_request_larger_than_the_pool_has_no_answer() -> None:
 def test_the_closed_form_imports_neither_sympy_nor_pint() -> None:
     code = (
         "import sys\nfrom costmodel.cli import main\n"
-        f"try: main({[*SYSTEM, *CLOSED]!r})\n"
+        f"try: main({[*SYSTEM, *CLOSED, '-q']!r})\n"
         "finally: print([m for m in ('sympy', 'pint') if m in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60)

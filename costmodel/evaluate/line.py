@@ -12,6 +12,8 @@ from .waits import Gaps, Waits, mean_wait, waits
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+#: How narrowly a quantile is found, as a fraction of it.
+_NARROW = 1e-4
 #: Points of a step that stand for the moment at which a request finds it.
 _PARTS = (1 / 8, 3 / 8, 5 / 8, 7 / 8)
 
@@ -82,7 +84,7 @@ class Ttft:
         low, high = 0.0, 1.0
         while self.beyond(high) > 1 - share:
             low, high = high, 2 * high
-        for _ in range(50):
+        while high - low > _NARROW * high:
             middle = (low + high) / 2
             low, high = (middle, high) if self.beyond(middle) > 1 - share else (low, middle)
         return (low + high) / 2

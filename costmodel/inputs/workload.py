@@ -34,6 +34,8 @@ class Request(NamedTuple):
     def isl(self) -> int:
         """All prompt tokens."""
         return self.uncached_tokens + self.cached_tokens
+#: Quantiles beyond which not every pairing of them is tried.
+_MANY = 48
 
 
 @cache
@@ -50,6 +52,8 @@ def _pairing(points: int) -> tuple[int, int]:
         return abs(sum(a * b for a, b in zip(scores, met)) - square)
 
     strides = [s for s in range(2, points - 1) if math.gcd(s, points) == 1] or [1]
+    if points > _MANY:  # one stride far from any short cycle does, and all would take a second
+        strides = [min(strides, key=lambda s: abs(s - 0.618 * points))]
     return min(((stride, shift) for stride in strides for shift in range(points)), key=covariance)
 
 
