@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -164,7 +165,15 @@ class _Watch:
         cv = max(0.0, self._squares / gaps / mean**2 - 1) ** 0.5
         arrivals = Arrivals(1 / mean, cv)
         return Workload(
-            self.source.name, arrivals, None, 0, None, self.source.slo, "replayed", tuple(self.sample), True
+            self.source.name,
+            arrivals,
+            None,
+            0,
+            None,
+            self.source.slo,
+            "replayed",
+            tuple(self.sample),
+            math.inf,
         )
 
 

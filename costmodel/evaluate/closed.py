@@ -297,7 +297,7 @@ class ClosedForm:
         if worst.utilisation >= 1:
             reason = f"the {worst.role} pool is offered {worst.utilisation:.2f} times its capacity"
             return Means(strategy.name, loads, ideal, here, reason=reason)
-        if self.workload.bursty:
+        if self.workload.too_bursty(worst.utilisation):
             reason = "the load varies over time: means and the variation of gaps do not describe it"
             return Means(strategy.name, loads, ideal, here, reason=reason)
         away = 1 - here

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from itertools import pairwise
 from random import Random
 from statistics import NormalDist
 from typing import NamedTuple
@@ -34,6 +35,10 @@ class Request(NamedTuple):
     def isl(self) -> int:
         """All prompt tokens."""
         return self.uncached_tokens + self.cached_tokens
+
+
+#: Utilisation of the busiest stretch of a load that varies from which on queues of a mean load say nothing.
+_NEAR_CAPACITY = 0.6
 #: Quantiles beyond which not every pairing of them is tried.
 _MANY = 48
 
@@ -106,6 +111,20 @@ def _strata(lengths: Lengths, points: int) -> tuple[int, ...]:
     roots = [math.sqrt(sum(n * n for n in part) / within) for part in parts]
     scale = sum(fine) / within / sum(roots)
     return tuple(max(1, round(root * scale)) for root in roots)
+
+
+@lru_cache(maxsize=16)
+def _picked(requests: tuple[Request, ...], count: int) -> tuple[Request, ...]:
+    """Pick requests evenly by prompt and, among prompts of about one length, by output: to and fro, none twice."""
+    if len(requests) <= count:
+        return requests
+    ordered = sorted(requests, key=lambda r: (r.uncached_tokens, r.output_tokens))
+    rows = max(1, math.isqrt(count))
+    ends = [i * len(ordered) // rows for i in range(rows + 1)]
+    path: list[Request] = []
+    for number, (start, end) in enumerate(pairwise(ends)):
+        path += sorted(ordered[start:end], key=lambda r: r.output_tokens, reverse=number % 2 == 1)
+    return tuple(path[(2 * i + 1) * len(path) // (2 * count)] for i in range(count))
 
 
 @dataclass(frozen=True)
@@ -194,7 +213,8 @@ class Workload:
 
     ``requests`` is a recorded sample (a trace) that stands in place of the distributions when given;
     its arrivals are then scaled so that their mean rate is that of ``arrivals``. ``gaps``: equally likely gaps of
-    that sample, over their mean.
+    that sample, over their mean. ``peak``: work of its busiest stretch over the mean, where work varies more than
+    independent arrivals and lengths would; 0 where it does not.
     """
 
     name: str
@@ -205,7 +225,7 @@ class Workload:
     slo: Slo
     chosen: str
     requests: tuple[Request, ...] = ()
-    bursty_trace: bool = False
+    peak: float = 0.0
     gaps: tuple[float, ...] = ()
 
     @property
@@ -215,8 +235,12 @@ class Workload:
 
     @property
     def bursty(self) -> bool:
-        """True where a closed form must refuse: the load varies over time."""
-        return self.arrivals.bursty or self.bursty_trace
+        """True where the load varies over time."""
+        return self.arrivals.bursty or self.peak > 0
+
+    def too_bursty(self, utilisation: float) -> bool:
+        """True where a closed form must refuse: a busy stretch brings a pool of this utilisation near its capacity."""
+        return self.arrivals.bursty or self.peak * utilisation > _NEAR_CAPACITY
 
     def at_rate(self, rate: float) -> Workload:
         """Return the same workload at another rate."""
@@ -249,13 +273,12 @@ class Workload:
         return [r._replace(arrival_s=(r.arrival_s - start) * scale) for r in picked]
 
     def typical(self, points: int = 24) -> list[Request]:
-        """Return requests that represent the lengths: one a stratum, or an even pick of a trace.
+        """Return requests that represent the lengths: one a stratum, or an even pick of a trace by its lengths.
 
         Prompt and output lengths of a distribution are independent: see ``_pairing``.
         """
         if self.requests:
-            step = max(1, len(self.requests) // (points * 8))
-            return list(self.requests[::step])
+            return list(_picked(self.requests, points * 8))
         assert self.uncached is not None and self.output is not None
         stride, shift = _pairing(points)
         prompts, outputs = _strata(self.uncached, points), _strata(self.output, points)

@@ -12,6 +12,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -209,9 +210,7 @@ def recorded(load: Workload, way: Strategy, level: float) -> tuple[list[str], Fo
 
 def trusting(load: Workload) -> Workload:
     """The same load, without the warning that it varies."""
-    from dataclasses import replace
-
-    return replace(load, bursty_trace=False)
+    return replace(load, peak=0.0)
 
 
 def recorded_loads(folder: Path) -> tuple[str, list[Found]]:

@@ -15,6 +15,8 @@ from .reading import Notes, Reading
 #: Requests that ``recommend`` keeps of a trace: an hour or so, a second or two for each strategy.
 EVALUATED = 20_000
 _CLOSEST_S = 1e-9
+#: Mean gaps of the windows over which work is counted, of a busy stretch, and the fewest windows that tell something.
+_WINDOW, _STRETCH, _FEWEST = 300, 100, 3
 #: Gaps that stand for those of a trace in closed forms.
 _GAPS = 1000
 
@@ -56,7 +58,7 @@ def recorded_workload(name: str, requests: Sequence[Request], slo: Slo, chosen: 
         slo=slo,
         chosen=chosen,
         requests=tuple(requests),
-        bursty_trace=varies(requests),
+        peak=busiest(requests) if varies(requests) else 0.0,
         gaps=gap_quantiles(gaps),
     )
 
@@ -77,23 +79,35 @@ def varies(requests: Sequence[Request]) -> bool:
     windows of 300 mean gaps exceeds 1.5 times what independent arrivals and lengths would give. Then no
     formula from means and variations describes the queue. Fewer than three windows: True, nothing shown.
     """
-    gaps = [b.arrival_s - a.arrival_s for a, b in pairwise(requests)]
-    gap_scv = _scv(gaps)
-    work = [float(r.uncached_tokens) for r in requests]
-    window = 300 * sum(gaps) / len(gaps)
-    first, start, sums = requests[0].arrival_s, 0.0, [0.0]
-    for request, tokens in zip(requests, work):
-        while request.arrival_s - first >= start + window:  # from 0: late on the clock, floats are coarse
-            start += window
-            sums.append(0.0)
-        sums[-1] += tokens
-    sums.pop()  # the last window is cut short
-    if gap_scv > 2 or len(sums) < 3:
+    gap_scv = _scv([b.arrival_s - a.arrival_s for a, b in pairwise(requests)])
+    work, sums = [float(r.uncached_tokens) for r in requests], _work(requests, _WINDOW)
+    if gap_scv > 2 or len(sums) < _FEWEST:
         return True
     mean_work = sum(work) / len(work)
     mean_sum = sum(sums) / len(sums)
     variance = sum((s - mean_sum) ** 2 for s in sums) / (len(sums) - 1)
     return variance / (mean_sum * mean_work) > 1.5 * (gap_scv + _scv(work))
+
+
+def busiest(requests: Sequence[Request]) -> float:
+    """Return the work of the busiest stretch of ``_STRETCH`` mean gaps over the mean; infinite of a short trace."""
+    sums = _work(requests, _STRETCH)
+    if len(sums) < _FEWEST * _WINDOW // _STRETCH:
+        return math.inf
+    return max(sums) * len(sums) / sum(sums)
+
+
+def _work(requests: Sequence[Request], gaps: int) -> list[float]:
+    """Uncached tokens that arrive in windows of so many mean gaps, whole windows only."""
+    first, last = requests[0].arrival_s, requests[-1].arrival_s
+    window = gaps * (last - first) / (len(requests) - 1)
+    start, sums = 0.0, [0.0]
+    for request in requests:
+        while request.arrival_s - first >= start + window:  # from 0: late on the clock, floats are coarse
+            start += window
+            sums.append(0.0)
+        sums[-1] += request.uncached_tokens
+    return sums[:-1]  # the last window is cut short
 
 
 def _scv(values: Sequence[float]) -> float:
