@@ -221,13 +221,15 @@ class ClosedForm:
         gaps = self.gaps_in.thinned(share)
         line, _, use = whole_line(prompts, share, gaps, servers, away, deployment.settings.token_budget)
         link_use = copies * wire.mean / lanes
-        wait = line.mean_wait() if use < 1 else math.inf
+        wait, behind = (line.mean_wait(), line.mean_behind()) if use < 1 else (math.inf, 0.0)
         # A copy needs two given ports at once. One queue for all ports is right for equal prompts, which take
         # turns, and too low by a factor for unlike ones; a queue for each port errs on the safe side.
         port = copies / lanes
         link = float(waiting.mg1_wait(port, wire.mean, wire.scv)) if port and link_use < 1 else 0.0
         sent = copies / self.rate
-        return _Remote(use, wait, service.mean, link_use, link, moments(self.copies, copied).mean, sent, line)
+        return _Remote(
+            use, wait, service.mean + behind, link_use, link, moments(self.copies, copied).mean, sent, line
+        )
 
     def _hand_over(self, station: Station, remote: _Remote) -> tuple[float, ...]:
         """Seconds from each typical prompt's end to its token 1: mean waits, and its own copy."""

@@ -49,6 +49,16 @@ class Line(NamedTuple):
         """Mean wait for prompts ahead; the caller has checked that the line is stable."""
         return mean_wait(self.gaps, moments(self.takes, self.weights), self.servers)
 
+    @property
+    def joining(self) -> float:
+        """Work a second that arrives at an instance for the step of one that waits."""
+        return self.added * self.gaps.rate / self.servers
+
+    def mean_behind(self) -> float:
+        """Mean seconds that prompts behind add to the steps they share."""
+        most = moments(self.behind, self.weights).mean if self.behind else 0.0
+        return min(most, self.joining * self.mean_wait()) if most else 0.0
+
 
 @lru_cache(maxsize=64)
 def _waits(line: Line) -> Waits:
@@ -107,5 +117,4 @@ def _needed(line: Line, left: Any) -> Any:
     waited = left - np.asarray(line.crowded)
     if not line.behind:
         return waited
-    joining = line.added * line.gaps.rate / line.servers
-    return np.maximum(waited / (1 + joining), waited - np.asarray(line.behind))
+    return np.maximum(waited / (1 + line.joining), waited - np.asarray(line.behind))

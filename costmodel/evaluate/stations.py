@@ -119,7 +119,8 @@ def whole_station(times: StepTimes, prompts: PromptTimes, offered: Offered, budg
     step = gap(batch) * room
     line = whole.line._replace(step=step, busy=min(1.0, batch))
     wait = line.mean_wait() + room * line.busy * step / 2
-    return Found(Station(utilisation, crowding, batch, step, gap(batch), wait, service.mean), line)
+    own = service.mean + line.mean_behind()
+    return Found(Station(utilisation, crowding, batch, step, gap(batch), wait, own), line)
 
 
 def mixed_station(
@@ -182,6 +183,7 @@ def mixed_station(
         )  # fmt: skip
     wait = (1 - busy) * lag + (line.mean_wait() if line else 0.0)
     service = busy * full.mean + (1 - busy) * moments(found.alone, offered.weights).mean
+    service += line.mean_behind() if line else 0.0
     return Found(Station(utilisation, crowding, batch, step, gap(batch), wait, service), line)
 
 
