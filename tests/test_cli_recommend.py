@@ -204,11 +204,15 @@ def test_closed_form_gives_ttft_where_it_can_vouch_for_it() -> None:
 
 
 def test_auto_takes_the_closed_form_where_it_answers_everything() -> None:
-    plain = (*SYSTEM, *FIXED, "--requests", "60", "-q")
-    rule = ("--rule", "threshold:1000")
+    plain = (*SYSTEM, *FIXED, "-q")
+    rule, few = ("--rule", "threshold:1000"), ("--requests", "60")
     whole = asked(*plain, *rule)
     assert whole["method"] == "closed" and all(s["ttft_p95_s"] for s in whole["strategies"])
-    for options, why in (((), "kairos decides"), ((*rule, "--slo-ttft", "2s"), "goodput needs the SLOs")):
+    for options, why in (
+        ((), "kairos decides"),
+        ((*rule, *few, "--slo-ttft", "2s"), "--requests asks"),
+        ((*rule, "--slo-ttft", "2s"), "goodput needs the SLOs"),
+    ):
         other = asked(*plain, *options, "--probe", "60")
         assert other["method"] == "replay" and why in other["assumptions"][-1]
 

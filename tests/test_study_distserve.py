@@ -32,8 +32,8 @@ def reaches(name: str, share: float, factor: float = 1.0) -> bool:
 
 
 def row(name: str, section: str) -> list[str]:
-    """The cells of a row of the page, of the section that holds a text."""
-    part = next(part for part in PAGE.split("\n## ") if section in part)
+    """The cells of a row of the page, of the section whose heading starts with a text."""
+    part = next(part for part in PAGE.split("\n## ") if part.startswith(section))
     line = next(line for line in part.splitlines() if line.startswith(f"| {name} "))
     return [cell.strip() for cell in line.strip("|").split("|")]
 
@@ -107,7 +107,7 @@ def test_a_log_of_vllm_is_met_without_a_factor() -> None:
     ttft, tpot = distserve.replayed_log(1)
     assert ttft == pytest.approx(161.2, rel=0.15)
     assert tpot == pytest.approx(34.25, rel=0.05)
-    assert row("vLLM, 1 /s", "Against logs")[1:] == ["161", "34", f"{ttft:.0f}", f"{tpot:.0f}"]
+    assert row("vLLM, 1 /s", "Against logs")[1:] == ["161.2", "34.2", f"{ttft:.1f}", f"{tpot:.1f}"]
 
 
 def test_the_example_of_the_placement_search_is_found() -> None:
@@ -126,6 +126,19 @@ def test_one_decode_gpu_is_held_back_by_kv() -> None:
 
     assert attains(4, 6.0) and not attains(1, 6.0)
     assert attains(1, 6.7, kv=False)
+
+
+def test_rates_within_one_per_cent_of_each_other_are_level() -> None:
+    assert search.level({1: 7.04, 2: 6.75, 4: 7.01}) == "TP1 = TP4"
+    assert search.level({1: 5.37, 2: 6.10, 4: 6.64}) == "TP4"
+
+
+def test_the_gain_by_other_step_times_is_that_of_the_goodputs_shown() -> None:
+    cells = next(line for line in PAGE.splitlines() if line.startswith("goodput/GPU"))
+    whole, _, split, _ = (float(cell) for cell in re.findall(r"([\d.]+) \(", cells.split(")", 1)[1]))
+    assert f"{split:.2f} / {whole:.2f} = {split / whole:.2f}x" in PAGE
+    shown = PAGE.split("costmodel recommend")[1].split("```")[0].splitlines()
+    assert "..." in shown and shown[1].startswith("DISAGGREGATE")  # cuts are marked, the verdict is not cut
 
 
 def test_tensor_parallel_prefill_wins_at_low_rates_and_stages_at_high_ones() -> None:
@@ -151,7 +164,8 @@ def test_published_capacities_are_memory_less_one_copy_of_the_weights() -> None:
 
 
 def test_the_page_says_what_the_headline_figures_compare() -> None:
-    assert distserve.INTRO in PAGE and PAGE.endswith(distserve.HEADLINES)
+    assert PAGE.startswith(distserve.QUESTION) and distserve.INTRO in PAGE
+    assert PAGE.endswith(distserve.HEADLINES)
     most, tightest = row("**7.4x** (1.6x-7.4x)", "What the headline"), row("**12.6x**", "What the headline")
     assert most[1] == "**DeepSpeed-MII**" and "ShareGPT" in most[2] and most[3] == "**rate**"
     assert tightest[1:] == ["**vLLM**", "**LongBench, OPT-66B**", "**tighter objectives**"]

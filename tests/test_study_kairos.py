@@ -112,6 +112,18 @@ def test_no_mechanism_has_stages_that_add_up_to_as_little_as_those_of_lpld(at_hp
     assert min(own.adds_to for own in found) > published + 0.1
 
 
+def test_the_page_says_how_far_off_the_mechanisms_are() -> None:
+    for load, (execution, transfer) in ((0.8, (5, 18)), (0.5, (9, 28))):
+        found = [
+            cells for cells in rows(f"{load}: ") if cells[1].split()[0] in ("200", "0.4", "0.6", "16", "8")
+        ]
+        shares = [[float(cell.strip(" %")) for cell in cells[7:9]] for cells in found]
+        off = [max(abs(own[i] - 100 * HPHD[i] / HPHD[2]) for own in shares) for i in (0, 1)]
+        assert len(found) == 3 and [round(points) for points in off] == [execution, transfer]
+    assert "by up to 5 points (execution, 19 %) and 18 (transfer, 57 %) at a load of 0.8" in PAGE
+    assert "by up to 9 and 28 at 0.5" in PAGE
+
+
 def test_one_bandwidth_does_not_serve_both_workloads() -> None:
     prompt = kairos.implied_prompt(LPLD[0])
     assert prompt * TOKEN_BYTES / VALUES["bandwidth"] < 0.25 * LPLD[1]
@@ -123,8 +135,9 @@ def test_one_bandwidth_does_not_serve_both_workloads() -> None:
     )
 
 
-def test_queueing_alone_gives_execution_shares_and_no_transfer() -> None:
-    own = seen("hphd", 0.95, runs.NONE)
+def test_queueing_alone_gives_execution_shares_and_no_transfer_near_capacity() -> None:
+    busy, own = (seen("hphd", load, runs.NONE) for load in (0.8, 0.95))
+    assert busy.execution / busy.ttft > EXECUTION_SHARE[1] + 0.1  # not in any busy pool
     assert EXECUTION_SHARE[0] < own.execution / own.ttft < EXECUTION_SHARE[1] + 0.05
     assert own.transfer / own.ttft < 0.02
     queues = [seen("lpld", load, runs.NONE).queue for load in (0.2, 0.5)]
@@ -167,10 +180,25 @@ def test_a_small_share_may_be_large_leverage() -> None:
     assert slow.p95_share < 0.05 and abs(slow.p95_elasticity) < 0.1
 
 
+def test_what_the_page_says_of_leverage_is_what_its_table_has() -> None:
+    cases = {cells[0]: cells for cells in rows("lpld, 0.3: ") if len(cells) == 3}
+    cases |= {cells[0]: cells for cells in rows("hphd, 0.8: ") if len(cells) == 3}
+    found = {label: [float(value) for value in cells[2].split(", ")] for label, cells in cases.items()}
+    assert len(found) == 6
+    for label, values in found.items():
+        if label.startswith("lpld"):
+            assert f"{min(values):.2f} to {max(values):.2f}" in PAGE
+    hphd = [value for label, values in found.items() if label.startswith("hphd") for value in values]
+    assert f"elasticities of {min(hphd):.2f} to {max(hphd):.2f}, all above the share" in PAGE
+
+
 def test_the_page_is_what_the_script_prints() -> None:
     for part in (kairos.published_section, kairos.bytes_section):
-        assert part().strip() in PAGE
-    assert PAGE.startswith(kairos.INTRO.strip()) and kairos.HOW.strip() in PAGE and kairos.CLI.strip() in PAGE
+        assert kairos.spaced(part()).strip() in PAGE
+    assert PAGE.startswith(kairos.spaced(kairos.QUESTION).strip() + "\n\n## In short\n")
+    for text in (kairos.PUBLISHED_WHERE, kairos.HOW, kairos.CLI):
+        assert kairos.spaced(text).strip() in PAGE
+    assert re.search(r"\d%", PAGE) is None
     assert "secondary" in PAGE and "not arXiv 2605.02329" in PAGE
     knobs = Knobs(seats=16)
     row = next(cells for cells in rows("0.8: decode admission"))

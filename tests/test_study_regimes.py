@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def test_the_gain_grows_with_the_prefill_share_where_the_tpot_slo_binds() -> Non
     for model, column in (("8B", "10 ms"), ("70B", "20 ms"), ("70B", "30 ms")):
         rows = grid(model, 4).values()
         shares, gains = (
-            [float(row["prefill"].strip("%")) for row in rows],
+            [float(row["prefill"].strip(" %")) for row in rows],
             [gain(row[column]) for row in rows],
         )
         assert shares == sorted(shares, reverse=True) and gains == sorted(gains, reverse=True)
@@ -148,4 +149,23 @@ def test_cells_say_who_wins() -> None:
 
 
 def test_the_page_begins_as_the_script_says_and_shows_the_command_line() -> None:
-    assert PAGE.startswith(regimes.INTRO) and regimes.CLI.strip() in PAGE
+    assert PAGE.startswith(regimes.INTRO + "\n## In short\n")
+    assert regimes.METHOD in PAGE and regimes.CLI.strip() in PAGE and re.search(r"\d%", PAGE) is None
+
+
+def test_what_is_called_decided_is_beyond_the_band() -> None:
+    """The corners that the reading rests on, and the one that it calls undecided."""
+    small, large = grid("8B", 3), grid("70B", 3)
+    assert gain(large["5 s"]["20 ms"]) > regimes.BAND
+    assert max(gain(small["0.3 s"]["200 ms"]), gain(large["0.5 s"]["200 ms"])) < 1 / regimes.BAND
+    assert gain(small["5 s"]["15 ms"]) < regimes.BAND
+
+
+def test_where_the_scaled_slos_have_unlike_signs_is_said() -> None:
+    scaled = table(PAGE, "Goodput at SLOs in proportion")
+    unlike = [
+        f"{factor} times: {cell}, {scaled['70B'][factor]}"
+        for factor, cell in scaled["8B"].items()
+        if (gain(cell) - 1) * (gain(scaled["70B"][factor]) - 1) < 0
+    ]
+    assert [f"(not at {each}," in PAGE for each in unlike] == [True]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..evaluate.closed import ClosedForm, Means
+from ..evaluate.limits import check_fits, limits
 from ..evaluate.line import Ttft
 from ..evaluate.trust import refusal
 from ..inputs.workload import Workload
@@ -34,8 +35,11 @@ class AtOnce:
         self._means: dict[Strategy, Means] = {}
 
     def means(self, strategy: Strategy) -> Means:
-        """Means of a strategy, once."""
+        """Means of a strategy, once. Raises NoAnswerError for a request that fits no KV pool."""
         if strategy not in self._means:
+            known = limits(strategy, self.deployment)
+            for request in self.form.requests:
+                check_fits(request, known)
             self._means[strategy] = self.form.means(strategy)
         return self._means[strategy]
 

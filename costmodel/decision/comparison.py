@@ -118,6 +118,7 @@ class Comparison:
             pools=pools(means.loads, ()),
             method=self.options.method,
             reason=means.reason,
+            ttft_reason=None if means.stable else means.reason,
             rule=strategy.rule.label if strategy.rule else None,
         )
         if self.options.method == "closed":

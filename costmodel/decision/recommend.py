@@ -50,7 +50,7 @@ def recommend(
     Parameters
     ----------
     deployment: instances, wires and settings. workload: arrivals, lengths and SLOs.
-    options: ``method`` "replay" evaluates request by request, "closed" answers at once with means only.
+    options: ``method`` "replay" evaluates request by request, "closed" answers at once, without goodput.
     rule: routing rule of the deflected strategy; by default the better of Kairos (transfer-aware) and the
         system threshold.
 

@@ -22,7 +22,7 @@ from ..serving.strategies import Role, RuleKind, Schedule, Strategy
 from .ideal import smooth
 from .line import Line
 from .prompts import PromptTimes, moments
-from .stations import Found, Offered, Station, mixed_station, whole_line, whole_station
+from .stations import Found, Offered, Station, mixed_station, queue, whole_line, whole_station
 from .waits import Gaps
 
 
@@ -110,7 +110,7 @@ class ClosedForm:
         self.requests = workload.typical(points)
         self.ones = [1.0] * len(self.requests)
         mean = 1 / workload.rate
-        self.rate = workload.rate
+        self.rate, self.turns = workload.rate, deployment.settings.routing == "round-robin"
         self.gaps_in = Gaps(mean, workload.arrivals.cv**2, tuple(gap * mean for gap in workload.gaps))
         pairs = [smooth(times.values(), r) for r in self.requests]
         self.ideals = [prefill for prefill, _ in pairs]
@@ -142,11 +142,13 @@ class ClosedForm:
         most = max(1.0, min(pool.sequences(self.held), float(self.deployment.settings.max_seqs)))
         tokens, share = self.rate * self.gaps / count, self._mean(weights)
         gaps = self.gaps_in.thinned(share) if share > 0 else None
-        return Offered(count, gaps, share, tuple(weights), tokens, self.context, most)
+        return Offered(count, gaps, share, tuple(weights), tokens, self.context, most, self.turns)
 
     def _chunk(self, batch: float) -> int:
         """Prefill tokens of a step under the token budget; coarse, so that few chunk sizes occur."""
-        return max(1, self.deployment.settings.token_budget - 32 * round(batch / 32))
+        budget = self.deployment.settings.token_budget
+        grain = max(1, min(32, budget // 64))
+        return max(1, budget - grain * round(batch / grain))
 
     # --- strategies ----------------------------------------------------------------------------------
 
@@ -219,7 +221,8 @@ class ClosedForm:
         copies = self.rate * self._mean(copied)
         wire = moments(self.wires, copied)
         gaps = self.gaps_in.thinned(share)
-        line, _, use = whole_line(prompts, share, gaps, servers, away, deployment.settings.token_budget)
+        waiting_at = queue(gaps, servers, turns=self.turns)
+        line, _, use = whole_line(prompts, share, waiting_at, away, deployment.settings.token_budget)
         link_use = copies * wire.mean / lanes
         wait, behind = (line.mean_wait(), line.mean_behind()) if use < 1 else (math.inf, 0.0)
         # A copy needs two given ports at once. One queue for all ports is right for equal prompts, which take
@@ -301,6 +304,8 @@ class ClosedForm:
             return Means(strategy.name, loads, ideal, here, reason=reason)
         if self.workload.too_bursty(worst.utilisation):
             reason = "the load varies over time: means and the variation of gaps do not describe it"
+            if math.isinf(self.workload.peak):
+                reason = "a trace this short does not show whether its load varies over time"
             return Means(strategy.name, loads, ideal, here, reason=reason)
         away = 1 - here
         first = self.deployment.settings.first_token

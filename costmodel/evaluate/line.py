@@ -61,7 +61,8 @@ class Line(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _waits(line: Line) -> Waits:
+def waits_of(line: Line) -> Waits:
+    """The waits of a line, as a distribution."""
     return waits(line.gaps, line.takes, line.weights, line.servers)
 
 
@@ -79,7 +80,7 @@ class Ttft:
     def _beyond(line: Line, seconds: float) -> float:
         import numpy as np
 
-        found, weights, alone = _waits(line), np.asarray(line.weights), np.asarray(line.alone)
+        found, weights, alone = waits_of(line), np.asarray(line.weights), np.asarray(line.alone)
         left = seconds - np.asarray(line.after) if line.after else np.full(len(weights), seconds)
         late: NDArray[Any] = np.zeros(len(weights))
         for chance, seat in _rests(line.seat, line.busy):

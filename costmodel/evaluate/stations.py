@@ -22,7 +22,7 @@ class Offered(NamedTuple):
 
     Prompts: a ``share`` of all requests, with ``gaps`` between them at the whole pool and ``weights`` over the
     typical ones; None where there are none. ``tokens``: decode steps/s of one instance, over ``context`` cached tokens
-    each; ``most``: largest batch that memory and seats allow.
+    each; ``most``: largest batch that memory and seats allow; ``turns``: whether instances take turns.
     """
 
     instances: int
@@ -32,6 +32,7 @@ class Offered(NamedTuple):
     tokens: float
     context: float
     most: float
+    turns: bool = False
 
     @property
     def prompts(self) -> float:
@@ -82,11 +83,16 @@ class Whole(NamedTuple):
     utilisation: float
 
 
+def queue(gaps: Gaps, servers: int, *, turns: bool) -> tuple[Gaps, int]:
+    """Gaps and servers of one queue: of each instance where they take turns, of all of them otherwise."""
+    return (gaps.every(servers), 1) if turns else (gaps, servers)
+
+
 def whole_line(
-    prompts: PromptTimes, share: float, gaps: Gaps, servers: int, weights: Weights, budget: int
+    prompts: PromptTimes, share: float, waiting: tuple[Gaps, int], weights: Weights, budget: int
 ) -> Whole:
     """Prompts that queue to run whole, those that the token budget takes in one step."""
-    shared = sharing(prompts, weights, budget)
+    shared, (gaps, servers) = sharing(prompts, weights, budget), waiting
 
     def offered(size: float) -> float:
         return gaps.rate * moments(shared.takes(size), weights).mean / servers
@@ -105,7 +111,8 @@ def whole_station(times: StepTimes, prompts: PromptTimes, offered: Offered, budg
     """Prompts first, whole: they queue for each other only, and decodes run in the time that they leave."""
     assert offered.gaps is not None
     service = moments(prompts.alone, offered.weights)
-    whole = whole_line(prompts, offered.share, offered.gaps, offered.instances, offered.weights, budget)
+    waiting = queue(offered.gaps, offered.instances, turns=offered.turns)
+    whole = whole_line(prompts, offered.share, waiting, offered.weights, budget)
     decoding = offered.tokens * _full_token(times, offered)
     utilisation, room = whole.utilisation + decoding, 1 - whole.busy
     crowding = decoding / room if room > 0 else math.inf
@@ -178,7 +185,8 @@ def mixed_station(
         at_times = batch + 2 * math.sqrt(batch * max(1.0, (1 + offered.gaps.scv) / 2))
         slower = mixed(at_times)[0] / chunk(at_times) * chunk(batch) / mixed(batch)[0]
         line = Line(
-            offered.share, offered.gaps, offered.instances, offered.weights, tuple(found.full), alone, alone, behind,
+            offered.share, *queue(offered.gaps, offered.instances, turns=offered.turns), offered.weights,
+            tuple(found.full), alone, alone, behind,
             full.mean, max(1.0, chunk(batch) / tokens), step=step, busy=min(1.0, batch), swing=slower - 1,
         )  # fmt: skip
     wait = (1 - busy) * lag + (line.mean_wait() if line else 0.0)

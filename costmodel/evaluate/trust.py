@@ -14,12 +14,18 @@ from ..inputs.workload import Workload
 from ..serving.deployment import Deployment
 from ..serving.strategies import RuleKind, Strategy
 from .closed import Means
-from .line import Line
+from .line import Line, waits_of
 from .prompts import moments
 
 #: Utilisation beyond which a small error of a service time moves the wait too far; that of the link beyond
 #: which copies wait for each other.
 _MOST, _LINK = 0.95, 0.3
+#: Share of mean TTFT that waiting for the link may take.
+_LINK_WAIT = 0.06
+#: Gaps, over their mean, that are none, and the share of such gaps that a trace may have.
+_AT_ONCE, _TIES = 1e-6, 0.05
+#: Departure from 1 of the probabilities of waits, beyond which their lattice failed.
+_LOST = 0.02
 #: Decodes over what memory and seats allow, beyond which steps cannot be told by the mean batch: beside prompts, apart.
 _CROWDED, _DECODES = 0.7, 0.85
 #: Squared variation of service below which prompts are alike, and prompts a step from which those keep step.
@@ -31,8 +37,8 @@ _SAVED = 0.2
 
 #: What decodes that come and go add to a prompt's time, over the spare capacity, from which on the mean batch misleads.
 _SWING = 0.18
-#: Utilisation of a line below which hardly anybody waits in it.
-_LITTLE = 0.1
+#: Share of a line's prompts that wait, below which its waits do not matter.
+_LITTLE = 0.03
 
 
 def refusal(deployment: Deployment, workload: Workload, strategy: Strategy, means: Means) -> str | None:
@@ -49,11 +55,16 @@ def _reasons(deployment: Deployment, workload: Workload, strategy: Strategy, mea
         yield f"{rule.label} decides by the state at each arrival; the closed form knows the mean state alone"
     if settings.lag:
         yield "an engine that plans a step ahead (--lag) seats an arrival one step later, which no formula here has"
-    if any(request.blocks for request in workload.requests[:1]):
+    if any(request.blocks for request in workload.requests):
         yield "what a prefix cache holds at each arrival is not known beforehand"
+    if strategy.pooled and deployment.prefill is not deployment.decode:
+        yield "a router sends fewer prompts to the slower of unlike instances; the closed form shares them out evenly"
+    if workload.gaps and sum(gap < _AT_ONCE for gap in workload.gaps) > _TIES * len(workload.gaps):
+        yield "many requests of the trace arrive at the same time: its gaps depend on each other"
     if means.utilisation > _MOST:
         yield f"at utilisation {means.utilisation:.2f} a small error of a step time moves the wait too far"
-    if loads.get("link", 0.0) > _LINK:
+    waits = means.accounts["link"] / means.ttft_s if means.accounts and means.ttft_s else 0.0
+    if loads.get("link", 0.0) > _LINK or waits > _LINK_WAIT:
         yield f"the link is used to {loads['link']:.2f}: copies queue for it, and only their mean wait is known"
     yield from _of_the_decodes(workload, strategy, means)
     for line in means.lines:
@@ -66,15 +77,17 @@ def _of_the_decodes(workload: Workload, strategy: Strategy, means: Means) -> Ite
     at_times = means.crowding * (1 + 2 * math.sqrt(variation / means.batch)) if means.batch else 0.0
     if means.crowding > (_CROWDED if strategy.pooled else _DECODES) or at_times > 1:
         yield (
-            f"decodes come to {means.crowding:.2f} of what memory and seats allow, and vary: their number, and with it "
-            "the steps of prompts, cannot be told by the mean"
+            f"decodes come to {means.crowding:.2f} of what memory and seats allow, at times to {at_times:.2f}: their "
+            "number, and with it the steps of prompts, cannot be told by the mean"
         )
 
 
 def _of_the_line(line: Line) -> Iterator[str]:
     service, cv = moments(line.takes, line.weights), math.sqrt(line.gaps.scv)
-    used = line.gaps.rate * service.mean / line.servers
-    if used < _LITTLE:
+    used, found = line.gaps.rate * service.mean / line.servers, waits_of(line)
+    if abs(found.total - 1) > _LOST:
+        yield "gaps and lengths take so few values that their waits cannot be told apart"
+    if found.waiting < _LITTLE:
         return
     if service.scv < _ALIKE:
         if line.together >= _TOGETHER:

@@ -22,11 +22,13 @@ from .prompts import Moments, Weights, moments
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Points of the lattice, and how many mean waits (of those that wait), services and gaps it reaches at least.
-_POINTS, _WAITS, _SERVICES, _GAPS = 1 << 15, 40, 12, 40
+#: Points of the lattice, and how many mean waits (of those that wait) and longest services it reaches at least.
+_POINTS, _WAITS, _SERVICES = 1 << 15, 40, 12
 
 #: Shares below which nobody waits, and differences that are none.
 _NONE = 1e-7
+#: What is left of a product of many shares where it is none.
+_TINY = 1e-250
 
 
 class Gaps(NamedTuple):
@@ -65,13 +67,15 @@ class Gaps(NamedTuple):
 class Waits:
     """Waits of arrivals: ``waiting`` is the share that waits at all.
 
-    ``longer[k]``: the share of those that wait longer than k ``step`` and ``later`` seconds.
+    ``longer[k]``: the share of those that wait longer than k ``step`` and ``later`` seconds. ``total``: what the
+    probabilities add up to, 1 where the lattice could tell gaps and services apart.
     """
 
     waiting: float
     step: float
     longer: NDArray[Any]
     later: float = 0.0
+    total: float = 1.0
 
     @property
     def mean(self) -> float:
@@ -92,18 +96,28 @@ def waits(gaps: Gaps, services: Sequence[float], weights: Weights, servers: int)
 
     ``services``: seconds a request, with ``weights``. The caller has checked that the utilisation is below 1.
     """
+    if max(services) <= 0:
+        return _nobody()
     step, masses = _one_server(gaps, [service / servers for service in services], weights)
+    total = float(masses.sum())
     some = 1.0 - float(masses[0])
-    if some <= 0:
-        return Waits(0.0, step, masses[:1])
-    longer = (masses.sum() - masses.cumsum()) / (masses.sum() - masses[0])
+    if some <= _NONE:
+        return _nobody()
+    longer = (total - masses.cumsum()) / (total - masses[0])
     if servers == 1:
-        return Waits(some, step, longer)
+        return Waits(some, step, longer, total=total)
     service = moments(services, weights)
     all_busy, fast = gi_m_c(gaps, service.mean, servers)
     # The first of several equal services to end takes longer than the rest of one of a server as fast as all.
     later = service.mean * (servers - 1) / (2 * servers * (servers + 1)) * max(0.0, 1 - service.scv)
-    return Waits(min(1.0, some * all_busy / fast), step, longer, later)
+    return Waits(min(1.0, some * all_busy / fast), step, longer, later, total)
+
+
+def _nobody() -> Waits:
+    """The waits of a queue in which nobody waits."""
+    import numpy as np
+
+    return Waits(0.0, 1.0, np.zeros(1))
 
 
 def mean_wait(gaps: Gaps, service: Moments, servers: int) -> float:
@@ -127,11 +141,17 @@ def gi_m_c(gaps: Gaps, service: float, servers: int) -> tuple[float, float]:
     for j in range(1, servers + 1):
         here = gaps.transform(j / service)
         product *= here / (1 - here)
-        spread = servers * (1 - root) - j
-        if abs(spread) < _NONE:  # the term has a finite limit: step aside
-            return gi_m_c(gaps, service * (1 + 1e-6), servers)
-        total += math.comb(servers, j) / (product * (1 - here)) * (servers * (1 - here) - j) / spread
+        if product < _TINY:  # so many servers, so little load: all are never busy
+            return 0.0, root
+        total += math.comb(servers, j) / (product * (1 - here)) * _ratio(gaps, service, servers, root, j)
     return 1 / (total * (1 - root)), root
+
+
+def _ratio(gaps: Gaps, service: float, servers: int, root: float, j: float) -> float:
+    """The last factor of Takacs' terms; where it is 0 / 0, a step aside."""
+    if abs(servers * (1 - root) - j) < _NONE:
+        j += 1e-4
+    return (servers * (1 - gaps.transform(j / service)) - j) / (servers * (1 - root) - j)
 
 
 def _root(gaps: Gaps, service: float, servers: int) -> float:
@@ -145,66 +165,78 @@ def _root(gaps: Gaps, service: float, servers: int) -> float:
 
 
 def _one_server(gaps: Gaps, services: Sequence[float], weights: Weights) -> tuple[float, NDArray[Any]]:
-    """Return the lattice step and the probabilities of waits of 0, 1, 2, ... steps behind one server."""
+    """Return the lattice step and the probabilities of waits of 0, 1, 2, ... steps behind one server.
+
+    They add up to 1 where the lattice tells gaps and services apart.
+    """
     import numpy as np
 
-    step = _span(gaps, services, weights) / (_POINTS // 2)
+    half = _POINTS // 2
+    step = _span(gaps, services, weights) / half
     total = sum(weights)
+    apart = _gap_masses(gaps, step, half)
+    served = np.fft.fft(_spread(services, [w / total for w in weights], step, half), _POINTS)
+    change = 1 - served * np.conj(np.fft.fft(apart, _POINTS))
     turn = np.exp(2j * np.pi * np.arange(_POINTS) / _POINTS)  # one step back in time
-    served = np.conj(_spread(turn, services, [w / total for w in weights], step))
-    change = 1 - served * _gap_transform(gaps, turn, step)
+    spare = float(apart @ np.arange(half)) - moments(services, weights).mean / step
     ratio = np.empty(_POINTS, complex)
     # 1 - turn has no positive powers: dividing by it takes away the zero at turn = 1 and nothing else that counts.
     ratio[1:] = change[1:] / (1 - turn[1:])
-    ratio[0] = (gaps.mean - moments(services, weights).mean) / step
+    ratio[0] = max(spare, _NONE)
     powers = np.fft.ifft(-np.log(ratio)).real
     powers[0] = 0.0
-    powers[_POINTS // 2 :] = 0.0
+    powers[half:] = 0.0
     masses = np.fft.ifft(np.exp(np.fft.fft(powers) - powers.sum())).real
-    return step, np.maximum(masses[: _POINTS // 2], 0.0)
+    return step, np.maximum(masses[:half], 0.0)
 
 
 def _span(gaps: Gaps, services: Sequence[float], weights: Weights) -> float:
-    """Seconds that the lattice must reach for what lies beyond to be nothing."""
+    """Seconds that the lattice must reach for waits beyond to be nothing."""
     service = moments(services, weights)
-    rate, busy = gaps.rate, gaps.rate * service.mean
     scv = max(gaps.scv, 1e-3)
-    wait = float(waiting.klb_wait(rate, service.mean, scv, service.scv))
-    some = float(waiting.klb_waiting_probability(busy, scv, service.scv))
-    longest = max(gaps.recorded, default=0.0)
-    return max(
-        _WAITS * wait / max(some, 0.05),
-        _SERVICES * max(services),
-        _GAPS * gaps.mean * max(1.0, scv),
-        1.1 * longest,
-    )
+    wait = float(waiting.klb_wait(gaps.rate, service.mean, scv, service.scv))
+    some = float(waiting.klb_waiting_probability(gaps.rate * service.mean, scv, service.scv))
+    return max(_WAITS * wait / max(some, 0.05), _SERVICES * max(services))
 
 
-def _spread(
-    turn: NDArray[Any], values: Sequence[float], shares: Sequence[float], step: float
-) -> NDArray[Any]:
-    """Transform of values on the lattice, each shared between its two neighbours so that its mean stays."""
+def _spread(values: Sequence[float], shares: Sequence[float], step: float, length: int) -> NDArray[Any]:
+    """Masses of values on the lattice, each shared between its two neighbours so that its mean stays."""
     import numpy as np
 
-    places = np.asarray(values) / step
+    places, share = np.asarray(values) / step, np.asarray(shares)
+    inside = places < length - 1
+    places, share = places[inside], share[inside]
     whole = np.floor(places).astype(int)
-    part, share = places - whole, np.asarray(shares)
-    masses = np.zeros(len(turn))
+    part = places - whole
+    masses = np.zeros(length)
     np.add.at(masses, whole, share * (1 - part))
     np.add.at(masses, whole + 1, share * part)
-    return np.conj(np.fft.fft(masses))
+    return masses
 
 
-def _gap_transform(gaps: Gaps, turn: NDArray[Any], step: float) -> NDArray[Any]:
-    """Transform of the gaps: recorded ones, or the negative binomial law of the same mean and variance as gamma."""
+def _with_the_rest(masses: NDArray[Any]) -> NDArray[Any]:
+    """Put what lies beyond the lattice smoothly into its upper half: in such a gap all work ends just the same."""
     import numpy as np
 
-    recorded = gaps.recorded
-    if recorded:
-        return _spread(turn, recorded, [1 / len(recorded)] * len(recorded), step)
-    mean = gaps.mean / step
-    if gaps.scv * mean <= 1:  # the most even law of the family: a squared variation of 1 / mean, below 0.003
-        exponents: NDArray[Any] = np.exp(mean * (turn - 1))
-        return exponents
-    left = 1 / (gaps.scv * mean)
-    return (left / (1 - (1 - left) * turn)) ** (mean * left / (1 - left))
+    upper = len(masses) // 2
+    window = 1 - np.cos(2 * np.pi * (np.arange(upper) + 0.5) / upper)
+    masses[upper:] += max(0.0, 1 - float(masses.sum())) * window / window.sum()
+    return masses
+
+
+def _gap_masses(gaps: Gaps, step: float, length: int) -> NDArray[Any]:
+    """Masses of the gaps on the lattice: recorded ones, or the negative binomial law that stands for the gamma law."""
+    import numpy as np
+
+    if gaps.recorded:
+        shares = [1 / len(gaps.recorded)] * len(gaps.recorded)
+        return _with_the_rest(_spread(gaps.recorded, shares, step, length))
+    mean, k = gaps.mean / step, np.arange(1, length)
+    if gaps.scv * mean <= 1:  # the most even law of the family: a squared variation of 1 / mean
+        first, ratios = -mean, np.log(mean / k)
+    else:
+        left = 1 / (gaps.scv * mean)
+        size = mean * left / (1 - left)
+        first, ratios = size * math.log(left), np.log((k - 1 + size) / k) + math.log1p(-left)
+    masses: NDArray[Any] = np.exp(np.concatenate([[first], first + np.cumsum(ratios)]))
+    return _with_the_rest(masses)

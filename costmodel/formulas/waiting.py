@@ -1,6 +1,6 @@
 """Waiting in queues: means under Poisson arrivals, and what they say about TTFT.
 
-All are means of a stable queue (utilisation below 1): no percentile follows from them.
+All are of a stable queue (utilisation below 1); of percentiles they give the exponential tail alone.
 """
 
 from __future__ import annotations

@@ -40,15 +40,19 @@ def ask_recommend(
     if method not in METHODS:
         raise InputError(unknown("--method", method, METHODS))
     deployment = scenario.deployment()
-    why = _why_replay(deployment, workload, rule) if method == "auto" else None
+    why = _why_replay(deployment, workload, own, rule) if method == "auto" else None
     chosen = method if method != "auto" else "closed" if why is None else "replay"
     answer = recommend(deployment, workload, replace(own, method=chosen), rule=rule)
     told = (*_of_the_trace(workload, chosen, own), _told(workload, chosen, own, why))
     return replace(answer, about=replace(answer.about, assumptions=(*answer.about.assumptions, *told)))
 
 
-def _why_replay(deployment: Deployment, workload: Workload, rule: Rule | None) -> str | None:
+def _why_replay(
+    deployment: Deployment, workload: Workload, options: Options, rule: Rule | None
+) -> str | None:
     """Say what the closed form does not answer of a comparison; None where it answers all of it."""
+    if options.requests is not None:
+        return "--requests asks for a replay"
     if workload.slo.given:
         return "goodput needs the SLOs of each request"
     deployment.need_split()

@@ -53,10 +53,15 @@ def best(rates: dict[int, float]) -> int:
     return max(rates, key=lambda tp: rates[tp])
 
 
+def level(rates: dict[int, float]) -> str:
+    """The TPs within one per cent of the highest rate: rates are searched to half a per cent."""
+    return " = ".join(f"TP{tp}" for tp, rate in rates.items() if rate > 0.99 * max(rates.values()))
+
+
 def searched() -> str:
     """Each phase apart."""
     found = phases().items()
-    rows = [[said, *(f"{rate:.2f}" for rate in by.values()), f"TP{best(by)}"] for said, by in found]
+    rows = [[said, *(f"{rate:.2f}" for rate in by.values()), level(by)] for said, by in found]
     return table(rows, ("requests/s a GPU", "TP1", "TP2", "TP4", "best"))
 
 
@@ -71,7 +76,7 @@ def replicated(tp: tuple[int, int], total: int = 20) -> str:
     many = 1 / sum(1 / rate for rate in each)
     counts = f"{p} prefill (TP{tp[0]}) and {d} decode (TP{tp[1]}) instances, {gpus} GPUs"
     found = f"{total} requests/s take {counts}, which {holds} the objectives in replay"
-    return f"{found}; in large numbers {many:.2f} /s a GPU"
+    return f"{found}; with many instances {many:.2f} /s a GPU"
 
 
 def pairs(ttft_s: float, kv: bool) -> dict[tuple[int, int], float]:
@@ -96,7 +101,8 @@ def search_section() -> str:
     tight, wide, unlimited = pairs(0.2, True), pairs(0.25, True), pairs(0.25, False)
     return f"""## The placement search
 
-Algorithm 1 (high node affinity) takes each phase alone, picks the parallelism of the highest goodput a GPU, and \
+Algorithm 1 (for high node affinity: links between nodes that are fast enough for prefill and decode on different \
+nodes) takes each phase alone, picks the parallelism of the highest goodput a GPU, and \
 replicates. Here with DistServe's fits at TP1, TP2 and TP4. Pipeline stages are left out: the artifact divides a \
 step's time by them, this project's instances have none. The paper has no lengths of ShareGPT in its text; the \
 lengths here are those of the log's 100 requests (mean {mean([p for p, _ in sharegpt()]):.0f} prompt and \
@@ -111,24 +117,25 @@ TP{redone[0]}, decode TP{redone[1]}. Replicated:
 - redone: {replicated(redone)}
 - as published: {replicated(PLACED)}
 
-Because instances come whole, the published placement needs fewer GPUs at this rate, and the redone one in large \
-numbers.
+Because instances come whole, the published placement needs fewer GPUs at this rate; with many instances the redone \
+one needs fewer.
 
 *Decode.* One GPU runs out of KV before TPOT runs out; TP2 has more than twice the KV, as weights are held once. \
-Without that limit TP1, as published, has {free[1]:.2f} and TP4 {free[4]:.2f}. In the artifact's simulator the \
+Without that limit TP1, as published, has {free[1]:.2f}, level with {free[4]:.2f} at TP4 (the search stops at half a \
+per cent). In the artifact's simulator the \
 capacity bounds how many requests a batch has, not how many tokens (`base/worker.py`@1eead3c2), so that it never \
-binds: most likely the reason why TP1 won there.
+binds: a likely part of why TP1 won there (inferred).
 
 *Prefill.* At TP1 the longest prompts take 0.25 s alone, and TP4 beats TP2. With prompts of 512 tokens all three are \
-within {max(short) / min(short) - 1:.0%}: the choice depends on the lengths. For TP2 to be chosen there must be \
-another bound, most likely the size of a node: the authors' cluster has 25 Gb/s between nodes and so falls under \
-Algorithm 2 (inferred). The artifact's example has such a bound (`simdistserve/README.md`): a node of four GPUs \
+within {100 * (max(short) / min(short) - 1):.0f} %: the choice depends on the lengths. For TP2 to be chosen there \
+must be another bound, most likely the size of a node: the authors' cluster has 25 Gb/s between nodes and so falls \
+under Algorithm 2 (inferred). The artifact's example has such a bound (`simdistserve/README.md`): a node of four GPUs \
 holds one prefill and one decode instance. At 0.2 s and 0.1 s its search finds prefill TP2, decode TP1 with \
 {PLACED_RATE} requests/s a GPU (300 requests, to 0.25):
 
 {paired()}
 
-The search here finds that placement, too, at {tight[PLACED]:.2f} a GPU ({tight[PLACED] / PLACED_RATE - 1:+.0%}). At \
-the 0.25 s of table 3 it leads only where KV has no limit ({unlimited[PLACED]:.2f}); else decode TP2 is level \
-({wide[2, 2]:.2f} against {wide[PLACED]:.2f}).
+The search here finds that placement, too, at {tight[PLACED]:.2f} a GPU \
+({100 * (tight[PLACED] / PLACED_RATE - 1):+.0f} %). At the 0.25 s of table 3 it leads only where KV has no limit \
+({unlimited[PLACED]:.2f}); else decode TP2 is slightly ahead ({wide[2, 2]:.2f} against {wide[PLACED]:.2f}).
 """

@@ -157,8 +157,15 @@ def deflection_section() -> str:
     best = min(deflection(d, load, 0.0).change for d in DECODES[:3] for load in LOADS)
     eager = deflection(DECODES[0], 0.3, 0.0, alpha=1.0, count=HURT_REQUESTS).change
     calm = min(deflection(d, 0.5, 0.0).change for d in DECODES[:3])
+    third = [deflection(d, 0.8, 0.0).change for d in DECODES[:3]]
+    paid = max(
+        deflection(d, load, wait).tpot_with for d in DECODES[:3] for load in LOADS for wait in HANDOVERS
+    )
+    pair = [deflection(DECODES[0], 0.5, wait).change for wait in HANDOVERS]
+    rare = max(deflection(DECODES[3], load, wait).local for load in LOADS for wait in HANDOVERS)
+    full = [deflection(DECODES[4], load, wait).change for load in LOADS for wait in HANDOVERS]
     adds = [1e3 * chunk_adds(*shape) for shape in ((512, 0), (512, 30_000), (2048, 0), (2048, 30_000))]
-    return f"""## When deflection cuts, never triggers, and hurts
+    return f"""## When deflection cuts, hardly triggers, and hurts
 
 The rule is that of the paper with the copy in its estimate (`kairos`, alpha 1.3, beta 1). TTFT SLOs are those of \
 the workloads, and the TPOT SLO is 50 ms unless another is named. A hand-over of 3 s delays each request by that \
@@ -169,45 +176,49 @@ prefilled on decode instances (*kept local*); P99 TPOT without and with.
 {table(deflection_rows(), grid)}
 
 - **A cut of about 80%** needs prefill near or over its capacity and slack in decode: the largest here is \
-{best:+.0%}. At a load of 0.8 it is about a third, at 0.5 at most {-calm:.0%}, and P99 TPOT pays each time, up to \
-near its SLO. That the published cut, up to {CUT:.0%}, comes from prefill that bursts saturate agrees with the \
-abstract. Hand-overs that queue are the other way to such a cut (*by mechanism*, below).
-- **Hand-overs of seconds** that nobody queues for make it smaller: prompts that stay remote keep them, and those \
-set the P95.
-- **It never triggers** without slack: where decode steps already take as long as the TPOT SLO allows, no chunk is \
-safe (rows of 25 ms).
-- **It hurts** where decode is full: each prompt kept local takes a seat's time from those that wait for one. It \
-also hurts at low load with all the slack there is. {HURT_REQUESTS:,} requests a seed:
+{best:+.0%}. With a free hand-over it is {-max(third):.0%} to {-min(third):.0%} at a load of 0.8, and at most \
+{-calm:.0%} at 0.5. P99 TPOT rises each time, to as much as {1e3 * paid:.0f} ms of 50. These are steady \
+loads; the abstract names bursts that saturate prefill nodes, with a cut of up to {CUT:.0%}, and those were not run. \
+Hand-overs that queue are the other way to such a cut (*by mechanism*, below).
+- **Hand-overs of seconds** that nobody queues for make it smaller at loads of 0.8 and above: prompts that stay remote \
+keep them, and those set the P95. (At 0.5 it may go \
+the other way: hpld has {pair[0]:+.0%} without them and {pair[1]:+.0%} with them.)
+- **It hardly triggers** without slack (at most {rare:.1%} of prompts, rows of 25 ms): where decode steps already take \
+as long as the TPOT SLO allows, no chunk is safe.
+- **It does not help** where decode is full ({min(full):+.0%} to {max(full):+.0%}), and may hurt: each prompt kept \
+local takes a seat's time from those that wait for one. It also hurts at low load with all the slack there is. \
+{HURT_REQUESTS:,} requests a seed:
 
 {table(hurt_rows(), ("decode", "load", "hand-over", *(f"seed {seed}" for seed in SEEDS)))}
 
-The last row is most likely due to the rule's estimate, which counts remote execution in chunks of 2,048 tokens, as \
-a decode GPU would run it ({chunked_prefill_s(24_200):.2f} s for the P95 prompt of hpld), while this prefill pool \
-runs a whole prompt in one step ({prefill_s(24_200):.2f} s), so that an idle decode GPU always seems as fast. Alpha \
-1 does not change that ({eager:+.0%}, seed 1); an engine that chunks on its prefill nodes, too, would not have this \
-error.
+The last row is most likely due to the rule's estimate, which counts remote execution in chunks of 2,048 tokens, as a \
+decode GPU would run it ({chunked_prefill_s(24_200):.2f} s for the 24,200 tokens of hpld's published prefill), while \
+this prefill pool runs a whole prompt in one step ({prefill_s(24_200):.2f} s), so that an idle decode GPU always \
+seems as fast. Alpha 1 does not change that ({eager:+.0%}, seed 1); an engine that chunks on its prefill nodes, too, \
+would not have this error.
 
 **By mechanism.** The same rule where the hand-over is long for each of the three reasons, at the values above. It \
 is told the time of a copy on a free link, and knows nothing of waits for ports or seats:
 
 {table(under_rows(), under)}
 
-So deflection can tell apart what the shares cannot: it cuts most where hand-overs queue, because prompts kept local \
+In these runs (two workloads, one seed) deflection cuts most where hand-overs queue, because prompts kept local \
 shorten the queue for all; less where copies are slow side by side; and where decode admission is the cause it cuts \
-little or makes P95 TTFT longer. A cut of up to 81% is evidence against decode admission, if the figures and the cut \
-are of the same runs (not known).
+little or makes P95 TTFT longer. A cut of up to 81% would speak against decode admission if this held in general, and \
+if the figures and the cut are of the same runs; neither is known.
 
 **Alpha.** Share of prompts deflected at lphd with a free hand-over:
 
 {table(trigger_rows(), ("TPOT SLO", "alpha", *(f"load {load:g}" for load in TRIGGER_LOADS)))}
 
-With alpha 1 a prompt is deflected only if it gains: a few per cent while the prefill queue is short. Alpha 1.3 \
-gives up to 30% of a prompt's own TTFT to the queue behind it. A TPOT SLO of 30 ms, which the steps of this decode \
-pool already take up, stops deflection at any alpha. At low load a decode GPU may be idle, and then a local prefill \
-is a remote one without the copy.
+With alpha 1 a prompt is deflected only if it gains: a few per cent while the prefill queue is short. Alpha 1.3 gives \
+up to 30 % of a prompt's own TTFT to the queue behind it. A TPOT SLO of 30 ms, which the steps of this decode pool \
+already take up, all but stops deflection at any alpha. At low load a decode GPU may be idle, and then a local \
+prefill is a remote one without the copy.
 
 According to a summary of the paper's figure 1 (secondary), a decode step takes longer by {CHUNK_ADDS}; here, beside \
 14 decodes of 8,192 tokens, {adds[0]:.0f} ms for 512 and {adds[2]:.0f} ms for 2,048 tokens of a fresh prompt, and \
-{adds[1]:.0f} and {adds[3]:.0f} ms behind 30,000 cached ones. The first pair disagrees at 2,048, the second at 512; \
-batch and prefix of the figure are not known.
+{adds[1]:.0f} and {adds[3]:.0f} ms behind 30,000 cached ones. Without a prefix 512 tokens fit and 2,048 do not; \
+behind 30,000 cached tokens 2,048 fit and 512 do not; and both grow with the prefix, so that no one prefix fits both \
+beside this batch. Batch and prefix of the figure are not known.
 """

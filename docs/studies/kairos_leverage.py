@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -79,20 +80,33 @@ def leverage_rows() -> Rows:
     return rows
 
 
-def mechanism_leverage() -> Rows:
-    """Share and leverage where a mechanism makes up the hand-over, and where plain queueing makes up TTFT."""
+def mechanism_found() -> dict[str, tuple[float, list[float]]]:
+    """Mean share and each seed's elasticity of P95 TTFT: plain queueing, then each mechanism at hphd and at lpld."""
     cases = [("hphd, 0.9: plain queueing", "hphd", 0.9, NONE)]
     cases += [
         (f"{name}, {load:g}: {label}", name, load, nearest(mechanism, name, load))
         for name, load in (AT, PLACES[0])
         for mechanism, (label, *_) in MECHANISMS.items()
     ]
-    rows: Rows = []
+    found = {}
     for label, name, load, knobs in cases:
-        found = [leverage(loaded(name, load), knobs, count=SEED_REQUESTS, seed=seed) for seed in SEEDS]
-        each = ", ".join(f"{own.p95_elasticity:.2f}" for own in found)
-        rows.append((label, f"{mean([own.p95_share for own in found]):.0%}", each))
-    return rows
+        each = [leverage(loaded(name, load), knobs, count=SEED_REQUESTS, seed=seed) for seed in SEEDS]
+        found[label] = mean([own.p95_share for own in each]), [own.p95_elasticity for own in each]
+    return found
+
+
+def mechanism_leverage() -> Rows:
+    """Share and leverage where a mechanism makes up the hand-over, and where plain queueing makes up TTFT."""
+    return [
+        (label, f"{share:.0%}", ", ".join(f"{value:.2f}" for value in values))
+        for label, (share, values) in mechanism_found().items()
+    ]
+
+
+def span(values: Iterable[float]) -> str:
+    """Least to most."""
+    ordered = sorted(values)
+    return f"{ordered[0]:.2f} to {ordered[-1]:.2f}"
 
 
 def leverage_section() -> str:
@@ -100,24 +114,32 @@ def leverage_section() -> str:
     header = ("load", "M/D/1: share", "elasticity", "over a tenth", "replayed: share", "over a tenth",
               "hphd, mean: share", "over a tenth", "hphd, P95: share", "over a tenth")  # fmt: skip
     busiest = leverage(loaded("hphd", LOADS[-1]))
+    _, *found = mechanism_found().values()
+    hphd, (copies, serial, seats) = found[:3], (values for _, values in found[3:])
+    at_hphd = span(value for _, values in hphd for value in values)
+    shares = [share for share, _ in hphd]
     mechanisms = "case", "execution's share of P95", "elasticity of P95, by seed"
     return f"""## Is optimising prefill kernels misdirected?
 
 That it is misdirected follows from a small share of execution only if the share measures leverage. Elasticity, the \
-leverage, is by how many per cent TTFT falls when all prefill steps take one per cent less: at a point (M/D/1's \
-closed form), and over a whole tenth (closed form, and the same {REQUESTS:,} requests replayed with steps at 0.9). \
-*Replayed* is what M/D/1 describes: one prefill GPU, one length.
+leverage, is by how many per cent TTFT falls when all prefill steps take one per cent less: at a point (closed form of \
+M/D/1, the queue with Poisson arrivals, one server and services of one length), and over a whole tenth, as a ratio of \
+logarithms (closed form, and the same {REQUESTS:,} requests replayed with steps at 0.9). *Replayed* is what M/D/1 \
+describes: one prefill GPU, one length.
 
 {table(leverage_rows(), header)}
 
 Share and elasticity move against each other: where execution is a fifth of P95 TTFT, prefill that is 10% faster \
-takes {1 - FASTER**busiest.p95_elasticity:.0%} off it (hphd at {LOADS[-1]:g}), because the queue is made of \
+takes {1 - FASTER**busiest.p95_elasticity:.0%} off it (hphd at {LOADS[-1]:g}: 1 - {FASTER:g}^\
+{busiest.p95_elasticity:.1f}), because the queue is made of \
 execution, too. Near capacity the exact figure depends on the sample. Where a mechanism makes the hand-over long:
 
 {table(mechanism_leverage(), mechanisms)}
 
 So it depends on what the rest is. Where it is a queue for prefill, the small share is a sign of large leverage, and \
-optimising prefill is not misdirected. Where the transfer is nearly all (lpld), leverage is as small as the share, \
-and it is misdirected (waits near saturation make the elasticities scatter). At hphd with a slow hand-over, a share \
-of a fifth has a leverage of about one. The share alone does not say which.
+optimising prefill is not misdirected. Where copies are slow side by side and nearly all (lpld), leverage is as small \
+as the share ({span(copies)}), and it is misdirected. For the other two mechanisms at lpld three seeds do not say: \
+{span(serial)} (serial) and {span(seats)} (admission), most likely because waits near saturation scatter. At hphd \
+with a slow hand-over shares of {min(shares):.0%} to {max(shares):.0%} have elasticities of {at_hphd}, all above the \
+share. The share alone does not say which.
 """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from common import Rows, table
-from kairos_figures import PUBLISHED, Published
+from kairos_figures import EXECUTION_SHARE, PUBLISHED, Published
 from kairos_mechanisms import (
     AT,
     MECHANISMS,
@@ -60,6 +60,17 @@ def queueing_rows() -> Rows:
     return rows
 
 
+def busy_from() -> float:
+    """The load from which on plain queueing leaves execution no more than its published share, in both workloads."""
+    return min(
+        load
+        for load in QUEUEING_LOADS
+        if all(
+            own.execution / own.ttft <= EXECUTION_SHARE[1] for own in (seen("lpld", load), seen("hphd", load))
+        )
+    )
+
+
 def carried() -> dict[str, Knobs]:
     """The value of each mechanism that is nearest at hphd, by what it is in words."""
     found = {mechanism: nearest(mechanism, *AT) for mechanism in MECHANISMS}
@@ -76,7 +87,7 @@ def carried_rows() -> Rows:
                 own = seen("lpld", load, knobs)
                 cells.append(f"{seconds(own.transfer)}; {seconds(own.queue)}")
             else:
-                cells.append("ports overrun")
+                cells.append("unstable")
         rows.append((label, *cells))
     return rows
 
@@ -133,23 +144,32 @@ def measurement_rows() -> Rows:
         knobs, workload = nearest(mechanism, *AT), loaded(*AT)
         records = play(workload, knobs).finished
         short, long = quarters([(r.request.isl, stages(r, knobs)) for r in records])
+        all_of = mean([stages(r, knobs).transfer for r in records])
         others = (workload.at_rate(workload.rate / 10), shortened(workload))
         idle, half = (mean([stages(r, knobs).transfer for r in play(w, knobs).finished]) for w in others)
-        rows.append((label, *map(seconds, (short, long)), f"{long / short:.1f}", *map(seconds, (idle, half))))
+        rows.append(
+            (label, *map(seconds, (all_of, short, long)), f"{long / short:.1f}", *map(seconds, (idle, half)))
+        )
     return rows
 
 
 def shares_section() -> str:
     """One mechanism at a time."""
-    header = ("load: mechanism", "value", "TTFT, s", "queue", "execution", "transfer", "decode queue", "execution",
-              "transfer", "off", "queue, execution, memory, port, wire, boundary")  # fmt: skip
+    header = ("load: mechanism", "value", "TTFT, s", "queue", "execution", "transfer", "decode queue",
+              "execution's share", "transfer's share", "off",
+              "queue, execution, memory, port, wire, boundary")  # fmt: skip
     stages_ = "TTFT", "execution", "transfer"
     queueing = "load", "lpld: queue", *stages_, "hphd: queue", *stages_
     found = each_seen(*AT)
     execution = [own.execution / own.ttft for own in found]
     moved = [own.transfer / own.ttft for own in found]
     short = [own.execution / own.ttft for own in lpld_seen()]
-    low = seen("hphd", 0.9)
+    half = each_seen("hphd", 0.5)
+    lower = [own.execution / own.ttft for own in half], [own.transfer / own.ttft for own in half]
+    low = [seen(name, 0.9) for name in ("lpld", "hphd")]
+    wires = [
+        own.transfer / own.ttft for load in QUEUEING_LOADS for own in (seen("lpld", load), seen("hphd", load))
+    ]
     return f"""## One mechanism at a time
 
 - *Slow copies, side by side*: each takes its bytes over a bandwidth of its own and waits for no other.
@@ -159,7 +179,8 @@ do. Short KV memory would do the same.
 
 Of {", ".join(str(len(values)) for *_, values in MECHANISMS.values())} values tried, the table has the one nearest \
 to the published transfer and TTFT (by the root mean square of the logarithms of both ratios; *off* is that distance \
-as a factor). So the value of the knob is read off the published figures; queue, shares and the rest are not. lpld \
+as a factor). So the value of the knob is read off the published figures, and execution agrees by construction: **both \
+shares follow from these three, and only queue and decode queue are independent of them**. lpld \
 is shown at load 0.3, where its P95 queue is near the published one, hphd at 0.8, as published SM utilisation of \
 prefill nodes suggests, and both also at 0.5. Transfer is all the time between the end of prefill and the end of the \
 copy. Columns of seconds are P95s of their own; the last one has the mean stages of the requests at P94 to P96 of \
@@ -168,14 +189,16 @@ TTFT, which add up: *memory* is the wait for a seat or KV memory at the decode i
 
 {table(mechanism_rows(), header)}
 
-**The figures cannot tell them apart.** At hphd three unlike mechanisms give execution {min(execution):.0%} to \
-{max(execution):.0%} (published 19%) and transfer {min(moved):.0%} to {max(moved):.0%} (published 57%), each with a \
-round value of one knob. At lpld all three give execution of {min(short):.0%} to {max(short):.0%} (published 3%), \
-and all miss the transfer's share in the same way: whatever makes the transfer 4 s long is {least_transfer():.0%} or \
-more of TTFT, where the published one is 67%. That is the 1.77 s that no stage has. Over all values tried, stages' \
-P95s add up to at least {least_sum():.2f} of P95 TTFT (below 1 where a wait hits fewer than one request in twenty, \
-so that its own P95 does not show it); the published lpld has 0.72. A single mechanism does not give that; time \
-outside of the four stages, or rare long waits in several of them, would.
+**The figures cannot tell them apart.** At hphd and a load of 0.8 three unlike mechanisms give execution \
+{min(execution):.1%} to {max(execution):.1%} (published 19.4%) and transfer {min(moved):.1%} to {max(moved):.1%} \
+(published 57.0%), each with one value of one knob; at 0.5 they give {min(lower[0]):.1%} to {max(lower[0]):.1%} and \
+{min(lower[1]):.1%} to {max(lower[1]):.1%}, further off and as near to each other. At lpld all three give execution \
+of {min(short):.0%} to {max(short):.0%} (published 3%), and all miss the transfer's share in the same way: whatever \
+makes the transfer 4 s long is {least_transfer():.1%} or more of TTFT, where the published one is 67%. That is the \
+1.77 s that no stage has. Over all values tried, stages' P95s add up to at least {least_sum():.2f} of P95 TTFT (below \
+1 where a wait hits fewer than one request in twenty, so that its own P95 does not show it); the published lpld has \
+0.72. A single mechanism does not give that; time outside of the four stages, or rare long waits in several of them, \
+would.
 
 How plausible is each value? No link is as slow as 25 to 200 MB/s, but software is where a copy falls into small \
 pieces: [sglang 35036](https://github.com/sgl-project/sglang/pull/35036) reports 4,792 MB/s for one piece and 15.5 \
@@ -185,34 +208,37 @@ latent KV in pieces of a token (another model, eight ways). [vLLM \
 whether they go one at a time is not reported. 4 to 16 seats are far below the usual limit of 256, and the KV of \
 these workloads fills a small part of the pool: decode admission needs much more decode load than they have.
 
-**Queueing for prefill alone** gives small execution shares, too, and no transfer:
+**Queueing for prefill alone** gives small execution shares, too, and hardly any transfer \
+({min(wires):.1%} to {max(wires):.1%}):
 
 {table(queueing_rows(), queueing)}
 
-At hphd and 0.9 execution is {low.execution / low.ttft:.0%} of a TTFT of {low.ttft:.1f} s, with a free link: \
-"execution 2 to 23%, the rest queueing and transfer" holds for any busy prefill pool. Loads above 0.9 depend on the \
-length of the run. Queueing for prefill is not what happened at lpld: the published P95 queue, 59 ms, is that of a \
-load between 0.3 and 0.4, and a queue of seconds needs a pool at capacity.
+At a load of 0.9 execution is {low[0].execution / low[0].ttft:.1%} (lpld) and {low[1].execution / low[1].ttft:.1%} \
+(hphd) of TTFT, with a free link: "execution 2 to 23%, the rest queueing and transfer" holds for a prefill pool near \
+capacity, here from {busy_from():g} on, and not for any busy one (at 0.8 it is about 40%). Loads above 0.9 depend on \
+the length of the run. Queueing for prefill is not what happened at lpld: the published P95 queue, 59 ms, is that of \
+a load between 0.3 and 0.4, and a queue of seconds needs a pool at capacity.
 """
 
 
 def telling_section() -> str:
     """What would tell mechanisms apart."""
-    measured = (f"mechanism at {AT[0]}, {AT[1]:g}", "shortest quarter", "longest quarter", "ratio",
+    measured = (f"mechanism at {AT[0]}, {AT[1]:g}", "as it is", "shortest quarter", "longest quarter", "ratio",
                 "a tenth of the rate", "half the output")  # fmt: skip
     slow = seen("lpld", CARRIED[0], nearest("bandwidth", *AT)).transfer / (PUBLISHED["lpld"].transfer or 1.0)
     others = [head for name, load in OTHERS for head in (f"{name}, {load:g}: TTFT", "execution", "transfer")]
     return f"""## What would tell them apart
 
-Mean transfer in seconds, of prompts by length, at a tenth of the rate, and with outputs half as long:
+Mean transfer in seconds: of all prompts as it is, of prompts by length, at a tenth of the rate, and with outputs \
+half as long:
 
 {table(measurement_rows(), measured)}
 
 Transfer against prompt length singles out slow copies; transfer at idle separates a cost of each hand-over, which \
-stays, from a wait, which goes; shorter outputs at the same rate take away only the wait for decode. Three columns \
-of one log would settle it. The published workloads allow one such test. The values that are nearest at hphd, used \
-at lpld (P95 transfer and P95 queue in s; published are 4.21 and 0.059; *ports overrun*: copies come faster than the \
-ports serve them):
+stays, from a wait, which goes; shorter outputs at the same rate take away only the wait for decode. Three columns of \
+one log would tell these three apart. The published workloads allow one such test. The values that are nearest at \
+hphd, used at lpld (P95 transfer and P95 queue in s; published are 4.21 and 0.059; *unstable*: copies come faster \
+than the ports serve them):
 
 {table(carried_rows(), ("mechanism", *(f"load {load:g}" for load in CARRIED)))}
 
@@ -224,7 +250,7 @@ The same values at the workloads without a published transfer (P95 TTFT in s, ex
 
 {table(other_rows(), ("mechanism", *others))}
 
-No mechanism meets them all with one value: slow copies are nearest at hpld and furthest at bursty and lpld; serial \
-hand-overs and decode admission come near bursty in both figures, perhaps by accident, and miss hpld. Each of these \
-depends on rates and outputs that are not published. For lphd there is no figure to compare with.
+No mechanism meets them all with one value: slow copies are nearest at hpld, furthest at bursty, and short of lpld at \
+every load; serial hand-overs and decode admission come near bursty in both figures, perhaps by accident, and miss \
+hpld. Each of these depends on rates and outputs that are not published. For lphd there is no figure to compare with.
 """

@@ -15,7 +15,7 @@ from costmodel.serving.table import StepTable
 
 MISTRAL, YI, LLAMA = "mistralai/Mistral-7B-v0.1", "01-ai/Yi-34B", "meta-llama/Llama-2-70b-hf"
 GPU = "a100-sxm-80gb"
-#: Sequences at once: figure-5-6 of the artefact.
+#: Sequences at once: figure-5-6 of the artifact.
 SEATS = 128
 
 

@@ -1,9 +1,11 @@
-"""What chunks cost and gain by step times, beside what the artefact measured: one prompt, one step, a budget.
+"""What chunks cost and gain by step times, beside what the artifact measured: one prompt, one step, a budget.
 
 Measured: github.com/microsoft/sarathi-serve@02d2567, osdi-experiments; files are named where their figures stand.
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 from common import table
 from sarathi_engine import LLAMA, MISTRAL, SEATS, YI, instance, kind_of, quarter_of_a40, times_of
@@ -71,8 +73,13 @@ def shares(length: int, chunk: int) -> dict[str, float]:
     return found | {"host": slower(length, chunk, "vllm-2026") - slower(length, chunk)}
 
 
+def collectives(length: int, chunk: int) -> float:
+    """What collectives add, of all that chunking adds."""
+    return shares(length, chunk)["collectives"] / (slower(length, chunk) - 1)
+
+
 def chunking() -> str:
-    """The price of chunking, beside the artefact's."""
+    """The price of chunking, beside the artifact's."""
     rows = []
     for length, measured in MEASURED.items():
         for chunk in (512, 1024, 2048):
@@ -99,6 +106,8 @@ BUDGETS = (
     ("Yi-34B, A100 TP2", YI, 2, (0.2, 1.0), (512, 2048)),
     ("LLaMA2-70B, A100 TP4", LLAMA, 4, (1.0, 5.0), (512, 1536)),
 )
+#: Rows of the instances that Mistral-7B and Yi-34B are, and LLaMA2-70B.
+SMALLER, LARGEST = slice(0, 2), slice(2, 4)
 #: Steps of Yi-34B-200K TP2, ms: figure-2/decode.csv by batch, at contexts of 1k; prefill.csv by tokens.
 STEPS = {
     "decode": {1: 46.803, 32: 87.897, 128: 189.331},
@@ -115,15 +124,35 @@ def budget(times: StepTable, slo_s: float, load: tuple[int, int]) -> int:
     return chunk + batch
 
 
+def instances() -> list[tuple[str, StepTable, int, tuple[float, float], tuple[int, int]]]:
+    """Name, step times and what they are to be divided by, SLOs and budgets chosen."""
+    cases = [(name, times_of(model, tp), 1, slos, chosen) for name, model, tp, slos, chosen in BUDGETS]
+    return [*cases, ("LLaMA2-70B, 8 A40: a quarter of TP1", quarter_of_a40(), 4, *BUDGETS[-1][3:])]
+
+
+@cache
+def allowed() -> list[tuple[tuple[int, ...], ...]]:
+    """The largest budgets of each instance, by SLO and load."""
+    return [
+        tuple(tuple(budget(times, split * slo, load) for load in (PAPER_LOAD, FULL_LOAD)) for slo in slos)
+        for _, times, split, slos, _ in instances()
+    ]
+
+
+def portions(which: int, rows: slice) -> tuple[float, float]:
+    """The smallest and the largest share of the budget allowed that was chosen; ``which`` SLO, strict or relaxed."""
+    pairs = list(zip(instances(), allowed()))[rows]
+    found = [one[-1][which] / most for one, by in pairs for most in by[which]]
+    return min(found), max(found)
+
+
 def budgets() -> str:
     """The largest budgets, beside those chosen."""
     rows = []
-    cases = [(name, times_of(model, tp), 1, slos, chosen) for name, model, tp, slos, chosen in BUDGETS]
-    cases.append(("LLaMA2-70B, 8 A40: a quarter of TP1", quarter_of_a40(), 4, *BUDGETS[-1][3:]))
-    for name, times, split, slos, chosen in cases:
+    for (name, times, split, slos, chosen), by in zip(instances(), allowed()):
         implied, step = f"{slos[0] / 5 * 1e3:.0f} ms", times.decode(32, 32 * 4096) / split
-        for slo, choice in zip(slos, chosen):
-            found = [f"{budget(times, split * slo, load):,}" for load in (PAPER_LOAD, FULL_LOAD)]
+        for slo, most, choice in zip(slos, by, chosen):
+            found = [f"{tokens:,}" for tokens in most]
             rows.append((name, f"{slo:g} s", implied, f"{step * 1e3:.1f} ms", *found, f"{choice:,}"))
     loads = [f"budget, {batch} x {context:,}" for batch, context in (PAPER_LOAD, FULL_LOAD)]
     header = ("instance", "P99 TBT", "decode step implied", "decode step", *loads, "chosen")
@@ -136,7 +165,7 @@ def decode_1k(batch: int) -> float:
 
 
 def steps() -> str:
-    """Whole steps of Yi-34B, beside the artefact's."""
+    """Whole steps of Yi-34B, beside the artifact's."""
     rows = []
     for phase, by in STEPS.items():
         for n, ms in by.items():
@@ -198,11 +227,22 @@ def turns(times: StepTable, tokens: int) -> str:
     return f"none up to {most}"
 
 
+def times_once() -> StepTable:
+    """Mistral-7B's step times with one attention call for chunks and decodes."""
+    return StepTable(instance(MISTRAL, 1, together=True).prefill)
+
+
+def losing() -> tuple[int, int]:
+    """The smallest and the largest number of decodes from which on chunks lose with one call, over the budgets."""
+    found = [int(turns(times_once(), tokens)) for tokens in TOKENS]
+    return min(found), max(found)
+
+
 def turning() -> str:
     """From how many decodes on the sum is negative, by kernel and budget."""
     both = {
         "two attention calls": times_of(MISTRAL, 1),
-        "one call (fit borrowed from rtx-4090)": StepTable(instance(MISTRAL, 1, together=True).prefill),
+        "one call (fit borrowed from rtx-4090)": times_once(),
     }
     rows = [(name, *(turns(times, tokens) for tokens in TOKENS)) for name, times in both.items()]
     return table(rows, ("budget", *(f"{tokens:,}" for tokens in TOKENS)), "right")

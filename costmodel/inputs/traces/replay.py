@@ -17,6 +17,8 @@ EVALUATED = 20_000
 _CLOSEST_S = 1e-9
 #: Mean gaps of the windows over which work is counted, of a busy stretch, and the fewest windows that tell something.
 _WINDOW, _STRETCH, _FEWEST = 300, 100, 3
+#: Dispersion of even arrivals, from those that fall on either side of a window's edge.
+_EDGES = 0.01
 #: Gaps that stand for those of a trace in closed forms.
 _GAPS = 1000
 
@@ -86,7 +88,7 @@ def varies(requests: Sequence[Request]) -> bool:
     mean_work = sum(work) / len(work)
     mean_sum = sum(sums) / len(sums)
     variance = sum((s - mean_sum) ** 2 for s in sums) / (len(sums) - 1)
-    return variance / (mean_sum * mean_work) > 1.5 * (gap_scv + _scv(work))
+    return variance / (mean_sum * mean_work) > 1.5 * (gap_scv + _scv(work)) + _EDGES
 
 
 def busiest(requests: Sequence[Request]) -> float:
