@@ -127,6 +127,34 @@ def test_nobody_waits_without_load() -> None:
     assert gi_m_c(Gaps(1e5, 0.01), 0.1, 8)[0] < 1e-6
 
 
+def test_a_lattice_that_cannot_tell_gaps_from_services_says_so() -> None:
+    services = even(0.2, 1.8)
+    assert waits(Gaps(1.6, 4.0), services, [1.0] * 200, 1).total == pytest.approx(1, abs=1e-6)
+    # gaps of 0.05, 0.1 and 0.15 s and services of 0.05 s: nobody waits, and the transform has many zeros
+    assert abs(waits(Gaps(0.1, 1 / 6, (0.05, 0.1, 0.15)), [0.05], [1.0], 1).total - 1) > 0.1
+
+
+def test_many_idle_servers_and_gaps_of_nothing() -> None:
+    assert gi_m_c(Gaps(1e3, 1.0), 0.1, 256)[0] == 0
+    # half of the gaps are none: with two servers Takacs' terms are 0 / 0, and the share is that of a simulation
+    some, _ = gi_m_c(Gaps(1.0, 1.0, (0.0, 2.0)), 0.5, 2)
+    ordered = simulated([0.0, 2.0], [0.5 * s for s in EXPONENTIAL], 2)
+    assert some == pytest.approx(sum(w > 0 for w in ordered) / len(ordered), rel=0.02)
+    nobody = waits(Gaps(0.5, 1.0), [0.0, 0.0], [1.0, 1.0], 1)
+    assert nobody.waiting == nobody.mean == 0
+
+
+def test_clumps_far_apart_are_seen_by_those_in_them() -> None:
+    """Gaps of squared variation 16, 20 s apart on average, services of 0.05 s: the clumps wait, and no more."""
+    services = even(0.03, 0.07)
+    found = waits(Gaps(20.0, 16.0), services, [1.0] * 200, 1)
+    ordered = simulated(gamma(16.0, 20.0), services, 1)
+    assert found.waiting == pytest.approx(
+        sum(w > 0 for w in ordered) / len(ordered), rel=0.1
+    )  # waits below a step of the lattice count as none
+    assert found.mean == pytest.approx(sum(ordered) / len(ordered), rel=0.1)
+
+
 def test_thinning_and_turns() -> None:
     gaps = Gaps(2.0, 3.0)
     # a share q of renewal arrivals: q scv + 1 - q; every n-th: scv / n

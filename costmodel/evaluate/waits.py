@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..formulas import waiting
 from .prompts import Moments, Weights, moments
 
 if TYPE_CHECKING:
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 #: Points of the lattice, and how many mean waits (of those that wait) and longest services it reaches at least.
 _POINTS, _WAITS, _SERVICES = 1 << 15, 40, 12
 
+#: Share that waits, below which the lattice need not reach farther.
+_RARE = 0.02
 #: Shares below which nobody waits, and differences that are none.
 _NONE = 1e-7
 #: What is left of a product of many shares where it is none.
@@ -193,10 +194,8 @@ def _one_server(gaps: Gaps, services: Sequence[float], weights: Weights) -> tupl
 def _span(gaps: Gaps, services: Sequence[float], weights: Weights) -> float:
     """Seconds that the lattice must reach for waits beyond to be nothing."""
     service = moments(services, weights)
-    scv = max(gaps.scv, 1e-3)
-    wait = float(waiting.klb_wait(gaps.rate, service.mean, scv, service.scv))
-    some = float(waiting.klb_waiting_probability(gaps.rate * service.mean, scv, service.scv))
-    return max(_WAITS * wait / max(some, 0.05), _SERVICES * max(services))
+    some = max(gi_m_c(gaps, service.mean, 1)[0], _RARE)
+    return max(_WAITS * mean_wait(gaps, service, 1) / some, _SERVICES * max(services))
 
 
 def _spread(values: Sequence[float], shares: Sequence[float], step: float, length: int) -> NDArray[Any]:
