@@ -42,7 +42,7 @@ class Sharing:
     def takes(self, size: float) -> tuple[float, ...]:
         """Seconds that each prompt takes of an instance where so many share a step."""
         saved = self.fixed * (1 - 1 / size)
-        return tuple(seconds - saved for seconds in self.own)
+        return tuple(max(0.0, seconds - saved) for seconds in self.own)
 
     def size(self, gaps: Gaps, servers: int) -> float:
         """Mean number of prompts in the step of one that waited; the queue is stable where every step is full.

@@ -34,7 +34,6 @@ _ALIKE, _TOGETHER = 0.05, 1.5
 _WAVES = 1.5
 #: What sharing steps saves of the work, times the variation of gaps: from here on its mean says too little.
 _SAVED = 0.2
-
 #: What decodes that come and go add to a prompt's time, over the spare capacity, from which on the mean batch misleads.
 _SWING = 0.18
 #: Share of a line's prompts that wait, below which its waits do not matter.

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 #: Points of the lattice, and how many mean waits (of those that wait) and longest services it reaches at least.
 _POINTS, _WAITS, _SERVICES = 1 << 15, 40, 12
-
 #: Share that waits, below which the lattice need not reach farther.
 _RARE = 0.02
 #: Shares below which nobody waits, and differences that are none.
