@@ -39,7 +39,7 @@ DeepSeek-V2-Lite, 2P2D on four A100-SXM-80GB, one HDR port each. {REQUESTS:,} re
 1 (`costmodel show workloads` says how they were chosen), and all requests of two traces of \
 [Azure](https://github.com/Azure/AzurePublicDataset) (2023, CC-BY 4.0; Patel et al., Splitwise, ISCA 2024): as \
 recorded (x1), and so many times as fast. conv x4 and code x6 are the whole numbers at which the busiest pool of \
-disaggregation works nearest to 0.7 of its capacity; conv x6 offers it too much.
+disaggregation works nearest to 0.7 of its capacity; conv x6 brings it near its capacity.
 
 A run starts empty and all its requests count. Mean delay is E2E over the request alone; copy, interference, stranding \
 and sharing add up to it, and the least of a load is in bold. The threshold is the system threshold of `recommend`; \
@@ -64,8 +64,8 @@ has 3.500 s.
 - Colocated has the lowest P95 TTFT of every load but conv x6, and P99 TPOT of up to 2878.8 ms.
 - Kairos attains the SLOs most often at bursty, hphd, lphd and lpld, and never has the least delay: it spends what the \
 TPOT objective leaves on interference (0.365 to 1.315 s there).
-- At conv x6 disaggregation is offered 1.03 times its capacity; the busy rule turns to the decode GPUs once two \
-prompts wait, keeps 48% local and has the least delay, 7.295 s.
+- At conv x6 disaggregation is used to 0.88 of its capacity on average and overrun at times; the busy rule turns to \
+the decode GPUs once two prompts wait, keeps 48% local and has the least delay, 7.295 s.
 """
 
 

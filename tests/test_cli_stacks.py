@@ -192,7 +192,7 @@ def test_a_wider_band_than_capacity_is_turned_and_not_lost() -> None:
     """At this rate the slower edge of the whole step exceeds what disaggregation can take."""
     answer = asked(
         "recommend", "DeepSeek-V2-Lite", "--hardware", "a100-sxm-80gb", "--workload", "lpld", "--method", "closed",
-        "--stack", "vllm-2026",
+        "--stack", "vllm-2026", "--rate", "22",
     )  # fmt: skip
     assert answer["margin_low"] is not None and answer["margin_low"] < 1 < answer["margin_high"]
     assert answer["verdict"] == "too_close_to_call"

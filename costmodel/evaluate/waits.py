@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Points of the lattice, and how many mean waits (of those that wait) and longest services it reaches at least.
-_POINTS, _WAITS, _SERVICES = 1 << 15, 40, 12
+_POINTS, _WAITS, _SERVICES = 1 << 15, 60, 48
 #: Share that waits, below which the lattice need not reach farther.
 _RARE = 0.02
 #: Shares below which nobody waits, and differences that are none.
@@ -213,12 +213,16 @@ def _spread(values: Sequence[float], shares: Sequence[float], step: float, lengt
 
 
 def _with_the_rest(masses: NDArray[Any]) -> NDArray[Any]:
-    """Put what lies beyond the lattice smoothly into its upper half: in such a gap all work ends just the same."""
+    """Put gaps beyond an eighth of the lattice smoothly below it: in such a gap, too, all work ends.
+
+    Farther out their law would be too sharp for the transform.
+    """
     import numpy as np
 
-    upper = len(masses) // 2
-    window = 1 - np.cos(2 * np.pi * (np.arange(upper) + 0.5) / upper)
-    masses[upper:] += max(0.0, 1 - float(masses.sum())) * window / window.sum()
+    low, high = len(masses) // 16, len(masses) // 8
+    masses[high:] = 0.0
+    window = 1 - np.cos(2 * np.pi * (np.arange(high - low) + 0.5) / (high - low))
+    masses[low:high] += max(0.0, 1 - float(masses.sum())) * window / window.sum()
     return masses
 
 

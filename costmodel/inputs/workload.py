@@ -41,6 +41,9 @@ class Request(NamedTuple):
 _NEAR_CAPACITY = 0.6
 #: Quantiles beyond which not every pairing of them is tried.
 _MANY = 48
+#: Samples of traces that were picked from, with what was picked, and how many are kept.
+_PICKED: dict[tuple[int, int], tuple[tuple[Request, ...], tuple[Request, ...]]] = {}
+_KEPT = 8
 
 
 @cache
@@ -113,8 +116,17 @@ def _strata(lengths: Lengths, points: int) -> tuple[int, ...]:
     return tuple(max(1, round(root * scale)) for root in roots)
 
 
-@lru_cache(maxsize=16)
 def _picked(requests: tuple[Request, ...], count: int) -> tuple[Request, ...]:
+    """``_pick``, once for each sample: known by what it is, as reading all of it would take longer than picking."""
+    known = _PICKED.get((id(requests), count))
+    if known is None or known[0] is not requests:
+        while len(_PICKED) >= _KEPT:
+            del _PICKED[next(iter(_PICKED))]
+        known = _PICKED[id(requests), count] = requests, _pick(requests, count)
+    return known[1]
+
+
+def _pick(requests: tuple[Request, ...], count: int) -> tuple[Request, ...]:
     """Pick requests evenly by prompt and, among prompts of about one length, by output: to and fro, none twice."""
     if len(requests) <= count:
         return requests
