@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from .prompts import PromptTimes, Weights, moments
 from .waits import Gaps, mean_wait
@@ -65,20 +66,29 @@ def sharing(prompts: PromptTimes, weights: Weights, budget: int) -> Sharing:
     """Return how the typical prompts share steps of at most ``budget`` tokens (a longer one has a step of its own)."""
     sizes = prompts.uncached
     total = sum(weights)
-    partners = tuple(_partners(budget - tokens, sizes, weights) for tokens in sizes)
+    partners = _partners([budget - tokens for tokens in sizes], sizes, weights)
     if total <= 0 or not any(partners):
         return Sharing(tuple(prompts.alone), 0.0, (0.0,) * len(sizes), tuple(weights))
     mean = round(sum(n * w for n, w in zip(sizes, weights)) / total)
     return Sharing(tuple(prompts.alone), prompts.saved(mean), partners, tuple(weights))
 
 
-def _partners(room: int, sizes: Sequence[int], weights: Weights) -> float:
-    """Mean number of prompts that fit into ``room`` tokens, the next in line first."""
+def _partners(rooms: Sequence[int], sizes: Sequence[int], weights: Weights) -> tuple[float, ...]:
+    """Mean numbers of prompts that fit into so many tokens, the next in line first."""
     ordered = sorted(zip(sizes, weights))
-    fitting = ordered[: bisect_right(ordered, room, key=lambda pair: pair[0])]
-    heavy = sum(w for _, w in fitting)
-    if heavy <= 0:
-        return 0.0
-    share = heavy / sum(weights)
-    size = moments([n for n, _ in fitting], [w for _, w in fitting])
-    return share * max(1.0, room / size.mean + (size.scv - 1) / 2)  # of renewal theory: whole prompts only
+    sums = list(accumulate(((w, n * w, n * n * w) for n, w in ordered), _added))
+    found = []
+    for room in rooms:
+        fitting = bisect_right(ordered, room, key=lambda pair: pair[0])
+        heavy, first, second = sums[fitting - 1] if fitting else (0.0, 0.0, 0.0)
+        if heavy <= 0:
+            found.append(0.0)
+            continue
+        size, scv = first / heavy, second * heavy / first**2 - 1
+        share = heavy / sums[-1][0]
+        found.append(share * max(1.0, room / size + (scv - 1) / 2))  # of renewal theory: whole prompts only
+    return tuple(found)
+
+
+def _added(a: tuple[float, float, float], b: tuple[float, float, float]) -> tuple[float, float, float]:
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2]

@@ -123,8 +123,10 @@ def _nobody() -> Waits:
 def mean_wait(gaps: Gaps, service: Moments, servers: int) -> float:
     """Mean wait of a stable queue, by two moments: that of GI/M/c, times the squared variations over its own.
 
-    Exact for exponential services and, with one server, for Poisson arrivals.
+    Exact for exponential services and, with one server, for Poisson arrivals. Recorded gaps count by their mean and
+    variation.
     """
+    gaps = gaps._replace(recorded=())
     if service.mean <= 0 or gaps.scv + service.scv <= 0:
         return 0.0
     some, root = gi_m_c(gaps, service.mean, servers)
@@ -193,7 +195,7 @@ def _one_server(gaps: Gaps, services: Sequence[float], weights: Weights) -> tupl
 def _span(gaps: Gaps, services: Sequence[float], weights: Weights) -> float:
     """Seconds that the lattice must reach for waits beyond to be nothing."""
     service = moments(services, weights)
-    some = max(gi_m_c(gaps, service.mean, 1)[0], _RARE)
+    some = max(gi_m_c(gaps._replace(recorded=()), service.mean, 1)[0], _RARE)
     return max(_WAITS * mean_wait(gaps, service, 1) / some, _SERVICES * max(services))
 
 
