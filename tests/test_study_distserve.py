@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "docs" / "studies"))
 
 import distserve
 import distserve_figures as figures
 import distserve_parallel as parallel
 import distserve_runs as runs
 import distserve_search as search
+import pytest
 
 from costmodel import Chunk, Slo
 

@@ -6,14 +6,8 @@ Published: arXiv 2607.02043, breakdown of P95 TTFT (section 3.1) and abstract, a
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
-from cli_runner import run
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "docs" / "studies"))
 
 import kairos
 import kairos_deflection as deflection
@@ -21,6 +15,8 @@ import kairos_figures as figures
 import kairos_leverage as leverage
 import kairos_mechanisms as mechanisms
 import kairos_runs as runs
+import pytest
+from cli_runner import run
 from kairos_mechanisms import Seen
 from kairos_runs import Knobs
 

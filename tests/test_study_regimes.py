@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "docs" / "studies"))
-
 import regimes
 from common import place
 from regimes_runs import LENGTH, STEP, Bench, Study

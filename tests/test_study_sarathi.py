@@ -5,14 +5,10 @@ Published figures: arXiv 2403.02310. Measured ones: github.com/microsoft/sarathi
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "docs" / "studies"))
-
 import sarathi
 import sarathi_capacity as capacity
 import sarathi_engine as engine

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..serving.step import StepTimes
 from .line import Line
-from .prompts import PromptTimes, Weights, moments
+from .prompts import InChunks, PromptTimes, Weights, moments
 from .sharing import sharing
 from .waits import Gaps
 
@@ -176,23 +176,34 @@ def mixed_station(
     if utilisation >= 1:
         return Found(Station(utilisation, crowding, batch, step, step, 0.0, full.mean))
     lag = min(1.0, batch) * step / 2
-    # The step that ends a prompt goes on with the next one: half of a step more.
     line = None
     if queues and offered.gaps:
-        half, alone = mixed(batch)[0] / 2, tuple(found.alone)
-        # The step that ends a prompt goes on with those behind it: half of a step more, where they are many.
-        behind = tuple(max(0.0, all_ + half - own) for all_, own in zip(found.full, found.alone))
-        at_times = batch + 2 * math.sqrt(batch * max(1.0, (1 + offered.gaps.scv) / 2))
-        slower = mixed(at_times)[0] / chunk(at_times) * chunk(batch) / mixed(batch)[0]
-        line = Line(
-            offered.share, *queue(offered.gaps, offered.instances, turns=offered.turns), offered.weights,
-            tuple(found.full), alone, alone, behind,
-            full.mean, max(1.0, chunk(batch) / tokens), step=step, busy=min(1.0, batch), swing=slower - 1,
-        )  # fmt: skip
+        many, size, length = at_times(batch, offered.gaps.scv), chunk(batch), mixed(batch)[0]
+        line = _chunked_line(found, offered, length, size / tokens)._replace(
+            step=step, busy=min(1.0, batch), swing=mixed(many)[0] / chunk(many) * size / length - 1
+        )
     wait = (1 - busy) * lag + (line.mean_wait() if line else 0.0)
     service = busy * full.mean + (1 - busy) * moments(found.alone, offered.weights).mean
     service += line.mean_behind() if line else 0.0
     return Found(Station(utilisation, crowding, batch, step, gap(batch), wait, service), line)
+
+
+def at_times(batch: float, gap_scv: float) -> float:
+    """Decodes that run at times: two standard deviations above the mean, which grow with the variation of gaps."""
+    return batch + 2 * math.sqrt(batch * max(1.0, (1 + gap_scv) / 2))
+
+
+def _chunked_line(found: InChunks, offered: Offered, step: float, together: float) -> Line:
+    """Prompts that queue to run in chunks: mixed steps of ``step`` seconds, ``together`` prompts in each."""
+    assert offered.gaps is not None
+    full, alone = tuple(found.full), tuple(found.alone)
+    # The step that ends a prompt goes on with those behind it: half of a step more, where they are many.
+    behind = tuple(max(0.0, shared + step / 2 - own) for shared, own in zip(full, alone))
+    gaps, servers = queue(offered.gaps, offered.instances, turns=offered.turns)
+    added = moments(full, offered.weights).mean
+    return Line(
+        offered.share, gaps, servers, offered.weights, full, alone, alone, behind, added, max(1.0, together)
+    )
 
 
 def _fixed_point(need: Callable[[float], float], most: float) -> float:

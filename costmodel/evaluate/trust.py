@@ -16,6 +16,7 @@ from ..serving.strategies import RuleKind, Strategy
 from .closed import Means
 from .line import Line, waits_of
 from .prompts import moments
+from .stations import at_times
 
 #: Utilisation beyond which a small error of a service time moves the wait too far; that of the link beyond
 #: which copies wait for each other.
@@ -72,11 +73,11 @@ def _reasons(deployment: Deployment, workload: Workload, strategy: Strategy, mea
 
 def _of_the_decodes(workload: Workload, strategy: Strategy, means: Means) -> Iterator[str]:
     """Decodes near what memory and seats allow, on average or, two standard deviations above it, at times."""
-    variation = max(1.0, (1 + workload.arrivals.cv**2) / 2)
-    at_times = means.crowding * (1 + 2 * math.sqrt(variation / means.batch)) if means.batch else 0.0
-    if means.crowding > (_CROWDED if strategy.pooled else _DECODES) or at_times > 1:
+    more = at_times(means.batch, workload.arrivals.cv**2) / means.batch if means.batch else 0.0
+    most = means.crowding * more
+    if means.crowding > (_CROWDED if strategy.pooled else _DECODES) or most > 1:
         yield (
-            f"decodes come to {means.crowding:.2f} of what memory and seats allow, at times to {at_times:.2f}: their "
+            f"decodes come to {means.crowding:.2f} of what memory and seats allow, at times to {most:.2f}: their "
             "number, and with it the steps of prompts, cannot be told by the mean"
         )
 

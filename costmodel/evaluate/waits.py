@@ -54,6 +54,11 @@ class Gaps(NamedTuple):
         """Gaps between every ``count``-th arrival: what one of so many servers gets that take turns."""
         return self if count == 1 else Gaps(self.mean * count, self.scv / count)
 
+    @property
+    def plain(self) -> Gaps:
+        """The gamma law of the same mean and variation, where gaps are recorded."""
+        return self._replace(recorded=())
+
     def transform(self, x: float) -> float:
         """Mean of exp(-x gap), ``x`` per second."""
         if self.recorded:
@@ -126,7 +131,7 @@ def mean_wait(gaps: Gaps, service: Moments, servers: int) -> float:
     Exact for exponential services and, with one server, for Poisson arrivals. Recorded gaps count by their mean and
     variation.
     """
-    gaps = gaps._replace(recorded=())
+    gaps = gaps.plain
     if service.mean <= 0 or gaps.scv + service.scv <= 0:
         return 0.0
     some, root = gi_m_c(gaps, service.mean, servers)
@@ -195,7 +200,7 @@ def _one_server(gaps: Gaps, services: Sequence[float], weights: Weights) -> tupl
 def _span(gaps: Gaps, services: Sequence[float], weights: Weights) -> float:
     """Seconds that the lattice must reach for waits beyond to be nothing."""
     service = moments(services, weights)
-    some = max(gi_m_c(gaps._replace(recorded=()), service.mean, 1)[0], _RARE)
+    some = max(gi_m_c(gaps.plain, service.mean, 1)[0], _RARE)
     return max(_WAITS * mean_wait(gaps, service, 1) / some, _SERVICES * max(services))
 
 
