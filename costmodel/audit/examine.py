@@ -1,0 +1,30 @@
+"""All checks of a record, in one pass. Each is a function of a case; none knows a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from .bounds import check_bounds, invert_bounds
+from .case import Case
+from .finding import GRADES, Finding, Inversion
+from .identities import check_e2e, check_littles_law, check_rates
+
+CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
+    check_bounds,
+    check_e2e,
+    check_littles_law,
+    check_rates,
+)
+INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (invert_bounds,)
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """Return the findings of all checks, worst first."""
+    found = [replace(f, record=case.record.name) for check in CHECKS for f in check(case)]
+    return tuple(sorted(dict.fromkeys(found), key=lambda f: GRADES.index(f.grade)))
+
+
+def invert(case: Case) -> tuple[Inversion, ...]:
+    """Return what would explain the figures."""
+    return tuple(replace(i, record=case.record.name) for invert_ in INVERSIONS for i in invert_(case))

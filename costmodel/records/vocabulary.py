@@ -1,0 +1,224 @@
+"""The words of a record: conditions of a run and metrics measured of it, with the names that others give them."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from ..units import Dimension
+
+Kind = Literal["text", "count", "number"] | Dimension
+
+
+class Condition(NamedTuple):
+    """What a condition is: a text, a count of at least 0, a number, or a quantity with its unit."""
+
+    kind: Kind
+    meaning: str
+    aliases: tuple[str, ...] = ()
+
+
+_C = Condition
+
+CONDITIONS: dict[str, Condition] = {
+    "model": _C("text", "model that ran", ("model_name", "model_id", "model_path")),
+    "hardware": _C(
+        "text", "GPUs, how many, how wired", ("gpu", "gpus_used", "device", "accelerator", "system")
+    ),
+    "prefill_hardware": _C("text", "GPUs of a prefill instance", ("prefill_gpu",)),
+    "decode_hardware": _C("text", "GPUs of a decode instance", ("decode_gpu",)),
+    "engine": _C("text", "serving engine", ("framework", "backend", "server", "software")),
+    "engine_version": _C("text", "its version", ("version", "framework_version", "vllm", "vllm_version")),
+    "engine_build": _C(
+        "text", "commit, build or container digest", ("commit", "build", "image", "container")
+    ),
+    "engine_changes": _C("text", "what was changed in the engine", ("modified", "patches", "fork")),
+    "engine_flags": _C("text", "options the engine was started with", ("flags", "args", "server_args")),
+    "scenario": _C("text", "MLPerf scenario, or how requests were sent", ("mode",)),
+    "workload": _C("text", "name of the workload or trace", ("dataset", "dataset_name", "trace")),
+    "strategy": _C("text", "colocated, chunked, disaggregated, deflected", ("policy",)),
+    "concurrency": _C(
+        "count", "requests under way at a time", ("max_concurrency", "clients", "users", "conc", "streams")
+    ),
+    "batch": _C("count", "sequences of a step", ("batch_size", "bs")),
+    "arrival_rate": _C(
+        "1/second", "requests offered a second", ("rate", "request_rate", "qps", "rps", "rate_rps")
+    ),
+    "arrival_process": _C("text", "Poisson, closed loop, burst, trace", ("arrivals", "arrival", "load")),
+    "burst": _C("count", "requests that arrive together", ("burst_size", "n_burst")),
+    "requests": _C("count", "requests of the run", ("num_prompts", "prompts", "num_requests", "n")),
+    "input_tokens": _C(
+        "count", "prompt tokens of a request (ISL)", ("isl", "prompt_tokens", "input_len", "prompt")
+    ),
+    "output_tokens": _C(
+        "count", "output tokens of a request (OSL)", ("osl", "output_len", "generated_tokens")
+    ),
+    "input_length": _C("text", "prompt lengths in words", ("prompt_length", "prompt_lengths")),
+    "output_length": _C("text", "output lengths in words", ("output_lengths",)),
+    "cached_tokens": _C("count", "prompt tokens found in a cache", ("cached", "cached_prefix_tokens")),
+    "cached_share": _C("number", "share of prompt tokens found in a cache", ("hit_fraction", "hit_rate")),
+    "cache_state": _C("text", "cold, warm, prefix cache off", ("cache", "prefix_cache", "prefix_caching")),
+    "seed": _C("text", "seed of the prompts", ("random_seed",)),
+    "warmup": _C("text", "what ran before the measurement", ("warm_up", "warmups", "warm_up_requests")),
+    "slo": _C("text", "service-level objectives in words", ()),
+    "slo_ttft": _C("second", "limit on TTFT", ("ttft_slo",)),
+    "slo_tpot": _C("second", "limit on TPOT", ("tpot_slo", "slo_tbt", "tbt_slo", "slo_itl")),
+    "topology": _C("text", "instances as xPyD, or their number", ("layout", "pd_ratio")),
+    "gpus": _C("count", "GPUs in all", ("num_gpus", "gpu_count", "n_gpus")),
+    "gpus_per_node": _C("count", "GPUs of a node", ()),
+    "nodes": _C("count", "nodes in all", ("num_nodes",)),
+    "instances": _C("count", "instances that serve", ("replicas", "engines", "dp")),
+    "tp": _C(
+        "count", "tensor-parallel GPUs of an instance", ("tensor_parallel", "tp_size", "tensor_parallel_size")
+    ),
+    "prefill_tp": _C("count", "the same of a prefill instance", ()),
+    "decode_tp": _C("count", "the same of a decode instance", ()),
+    "pp": _C("count", "pipeline stages of an instance", ("pp_size", "pipeline_parallel_size")),
+    "ep": _C("count", "expert-parallel GPUs", ("ep_size",)),
+    "link": _C("text", "what carries the KV copy", ("interconnect", "network", "fabric")),
+    "link_bandwidth": _C("byte/second", "its bandwidth, one direction", ("interconnect_bandwidth",)),
+    "nics": _C("count", "ports of an instance that carry the copy", ("ports", "rails")),
+    "connector": _C("text", "software that copies", ("transfer_backend", "kv_connector")),
+    "payload": _C("byte", "bytes of a copy", ("bytes", "size", "payload_bytes", "kv_size")),
+    "descriptors": _C("count", "separate regions of a copy", ("n_desc", "num_descriptors", "n_descriptors")),
+    "block_size": _C("count", "tokens of a KV block", ("page_size", "block_tokens", "block")),
+    "first_token": _C("text", "side that sends token 1: prefill, decode, recompute", ("first_token_side",)),
+    "ttft_from": _C(
+        "text", "where TTFT starts: arrival or scheduling", ("ttft_starts_at", "ttft_definition")
+    ),
+    "tpot_definition": _C("text", "(E2E - TTFT) / (OSL - 1) of a request, or gaps", ("itl_definition",)),
+    "throughput_counts": _C("text", "tokens counted: input, output or total", ("tokens_counted",)),
+    "dtype": _C("text", "dtype of the weights", ("precision", "weight_dtype", "quantization")),
+    "kv_dtype": _C("text", "dtype of the KV cache", ("kv_cache_dtype",)),
+    "max_num_batched_tokens": _C("count", "token budget of a step", ("token_budget", "mnbt", "chunk")),
+    "max_num_seqs": _C("count", "most sequences of a step", ("max_running", "max_running_requests")),
+    "max_model_len": _C("count", "longest sequence served", ("context_len", "context_length")),
+    "memory_utilization": _C("number", "share of memory the engine plans with", ("gpu_memory_utilization",)),
+    "kv_bytes_per_token": _C("byte", "KV bytes of a token, all layers", ("bytes_per_token",)),
+    "parameters": _C("number", "parameters of the model", ("params",)),
+    "active_parameters": _C("number", "parameters a token multiplies", ("active_params",)),
+    "peak_flops": _C("flop/second", "peak rate claimed for a GPU", ("peak_flop_per_s", "peak_tflops")),
+    "memory_bandwidth": _C("byte/second", "HBM bandwidth claimed for a GPU", ("hbm_bandwidth",)),
+    "memory": _C("byte", "memory claimed for a GPU", ("gpu_memory",)),
+    "prompt_characters": _C("count", "characters of a prompt", ("chars", "characters")),
+}
+
+#: Texts that say that something is not stated.
+UNSTATED = frozenset(
+    [
+        "?",
+        "-",
+        "--",
+        "unknown",
+        "unstated",
+        "unspecified",
+        "unreported",
+        "undisclosed",
+        "missing",
+        "null",
+        "n/a",
+        "na",
+        "tbd",
+    ]
+) | {
+    "",
+    "not stated",
+    "not given",
+    "not specified",
+    "not reported",
+    "not published",
+    "not disclosed",
+    "not known",
+}
+
+
+class Metric(NamedTuple):
+    """Dimension (its SI unit is what values are kept in) and meaning of a metric."""
+
+    dimension: str
+    meaning: str
+    aliases: tuple[str, ...] = ()
+
+
+_M = Metric
+TIME, RATE, TOKENS_PER_S, SHARE = "second", "1/second", "token/second", "1"
+
+METRICS: dict[str, Metric] = {
+    "ttft": _M(TIME, "arrival to the first token", ("time_to_first_token", "first_token_latency")),
+    "tpot": _M(TIME, "mean gap between output tokens of a request", (
+        "time_per_output_token", "token_latency"
+    )),
+    "itl": _M(TIME, "one gap between output tokens", ("inter_token_latency", "tbt", "time_between_tokens")),
+    "e2e": _M(TIME, "arrival to the last token", ("latency", "e2el", "e2e_latency", "request_latency")),
+    "prefill_time": _M(TIME, "prompt computed", (
+        "prefill_execution", "prefill", "prompt_time", "prefill_exec", "recompute_time", "recompute"
+    )),
+    "decode_step_time": _M(TIME, "one decode step", ("decode_step", "token_time", "decode_time_per_step")),
+    "mixed_step_time": _M(TIME, "one step of decodes and prefill tokens", ("mixed_step", "iteration_time")),
+    "decode_time": _M(TIME, "first to last token", ("decode_execution", "decode")),
+    "prefill_queue_time": _M(TIME, "wait for prefill", (
+        "prefill_queue", "queue_time", "queue", "queueing_time", "waiting_time"
+    )),
+    "decode_queue_time": _M(TIME, "wait for decode after the copy", ("decode_queue",)),
+    "kv_transfer_time": _M(TIME, "KV copied", (
+        "kv_transfer", "transfer_time", "transfer", "copy_time", "transfer_window", "pull_time"
+    )),
+    "handover_time": _M(TIME, "token 1 of prefill to token 1 at the client", ("handover", "hand_over")),
+    "duration": _M(TIME, "whole run", ("makespan", "drain_time", "benchmark_duration", "elapsed")),
+    "offered_rate": _M(RATE, "requests sent a second", ()),
+    "request_throughput": _M(RATE, "requests finished a second", (
+        "requests_per_s", "achieved_rate", "completed_rate", "req_throughput"
+    )),
+    "goodput": _M(RATE, "highest rate that meets the SLOs", ("request_goodput", "capacity")),
+    "output_throughput": _M(TOKENS_PER_S, "output tokens a second", (
+        "generation_throughput", "decode_throughput", "output_token_throughput"
+    )),
+    "input_throughput": _M(TOKENS_PER_S, "prompt tokens a second", (
+        "prompt_throughput", "prefill_throughput", "input_token_throughput"
+    )),
+    "total_throughput": _M(TOKENS_PER_S, "prompt and output tokens a second", (
+        "total_token_throughput", "token_throughput", "throughput"
+    )),
+    "user_throughput": _M(TOKENS_PER_S, "output tokens a second of one request", (
+        "tok_s_user", "single_stream_throughput", "interactivity"
+    )),
+    "kv_transfer_bandwidth": _M("byte/second", "bytes copied a second", (
+        "transfer_bandwidth", "effective_bandwidth", "kv_transfer_rate", "transfer_bandwidth_write",
+        "transfer_bandwidth_read", "copy_bandwidth"
+    )),
+    "memory_bandwidth_achieved": _M("byte/second", "bytes read from HBM a second", ("achieved_bandwidth",)),
+    "link_bandwidth_claimed": _M("byte/second", "bandwidth claimed for a link", (
+        "nvlink_per_direction", "pcie_per_direction", "nvlink_bandwidth", "pcie_bandwidth", "link_peak"
+    )),
+    "peak_flops_claimed": _M("flop/second", "peak rate claimed for a GPU", ("peak_flops",)),
+    "kv_bytes": _M("byte", "KV bytes of a prompt", ("kv_size",)),
+    "kv_bytes_per_token": _M("byte", "KV bytes of a token", ()),
+    "kv_block_bytes": _M("byte", "bytes of a KV block", ()),
+    "kv_pool_bytes": _M("byte", "memory set aside for KV", ("available_kv_cache_memory", "kv_budget")),
+    "weight_bytes": _M("byte", "bytes of weights", ("weights",)),
+    "kv_cache_tokens": _M("token", "tokens that the KV pool holds", (
+        "gpu_kv_cache_size", "max_total_num_tokens", "kv_tokens"
+    )),
+    "kv_cache_blocks": _M("token", "blocks that the KV pool holds", ("num_gpu_blocks", "gpu_blocks")),
+    "input_tokens": _M("token", "prompt tokens of a request", ()),
+    "output_tokens": _M("token", "output tokens of a request", ()),
+    "requests_in_flight": _M(SHARE, "mean requests under way", (
+        "in_flight", "concurrency_measured", "mean_concurrency"
+    )),
+    "slo_attainment": _M(SHARE, "share of requests that meet the SLOs", ()),
+    "cache_hit_rate": _M(SHARE, "share of prompt tokens found in a cache", (
+        "prefix_cache_hit_rate", "hit_rate"
+    )),
+    "sm_utilization": _M(SHARE, "share of time that SMs work", (
+        "sm_utilization_decode", "sm_utilization_prefill", "gpu_utilization"
+    )),
+    "ttft_ratio": _M(SHARE, "TTFT over that of another way", ("ttft_speedup",)),
+    "throughput_ratio": _M(SHARE, "throughput over that of another way", (
+        "request_rate_ratio", "capacity_ratio"
+    )),
+    "ttft_reduction": _M(SHARE, "part of TTFT that is saved", ()),
+    "slo_ttft": _M(TIME, "limit on TTFT", ("ttft_slo",)),
+    "slo_tpot": _M(TIME, "limit on TPOT", ("tpot_slo", "slo_tbt", "slo_itl")),
+    "offline_below_server_share": _M(SHARE, "systems whose MLPerf Offline figure is below Server, of those with both", (
+        "mlperf_offline_minus_server_negative",
+    )),
+}  # fmt: skip
