@@ -35,7 +35,7 @@ def check_bounds(case: Case) -> Iterator[Finding]:
         try:
             floor = floor_of(case, run, figure)
         except Unknown as why:
-            yield not_computable(CHECK, (figure.name,), f"{figure.metric} {figure.text}: {why}")
+            yield not_computable(CHECK, (figure.name,), f"{figure.metric} {figure.text}", str(why))
             continue
         yield _judged(figure, floor)
 

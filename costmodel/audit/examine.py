@@ -7,16 +7,23 @@ from dataclasses import replace
 
 from .bounds import check_bounds, invert_bounds
 from .case import Case
+from .copies import check_copies, invert_copies
 from .finding import GRADES, Finding, Inversion
 from .identities import check_e2e, check_littles_law, check_rates
+from .load import check_capacity, check_offered
+from .trends import check_growth, invert_series
 
 CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_bounds,
+    check_copies,
     check_e2e,
     check_littles_law,
     check_rates,
+    check_offered,
+    check_capacity,
+    check_growth,
 )
-INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (invert_bounds,)
+INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (invert_bounds, invert_copies, invert_series)
 
 
 def examine(case: Case) -> tuple[Finding, ...]:

@@ -45,9 +45,9 @@ class Inversion:
     record: str = ""
 
 
-def not_computable(check: str, of: tuple[str, ...], reason: str) -> Finding:
-    """Return the finding that a check could not be made, and why."""
-    return Finding(check, NOT_COMPUTABLE, of, f"cannot be checked: {reason}", None, reason)
+def not_computable(check: str, of: tuple[str, ...], told: str, reason: str) -> Finding:
+    """Return the finding that a check of what is ``told`` could not be made, and why."""
+    return Finding(check, NOT_COMPUTABLE, of, f"{told}: cannot be checked", None, reason)
 
 
 def worst(findings: tuple[Finding, ...]) -> str | None:

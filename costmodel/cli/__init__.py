@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "transfer": "The KV copy: bytes, time on the wire, what stays exposed.",
     "show": "What is known: models, hardware, links, workloads, formulas.",
     "explain": "A formula with its LaTeX, source and assumptions; a term; the glossary.",
+    "check": "Examine published figures or a benchmark's result: what is absent, what physics says.",
     "calibrate": "Fit operators to your own measurements, or step times to an engine's request log.",
     "validate": "How far predictions stand from measurements.",
     "completion": "The shell completion script for bash, zsh or fish.",

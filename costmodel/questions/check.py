@@ -1,0 +1,114 @@
+"""A record of published figures, or a measured result, examined: what is absent, what physics says, what it compares with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..answer import About
+from ..audit.absent import Absent, absent_of, counted
+from ..audit.case import Case
+from ..audit.comparable import Counterpart, compared
+from ..audit.examine import examine, invert
+from ..audit.finding import Finding, Inversion
+from ..data import is_path
+from ..records import Figure, Record, Stated
+from ..records.packaged import load_records
+from ..records.read import read_records
+
+SCHEMA = "costmodel.check/1"
+
+
+@dataclass(frozen=True)
+class CheckedRecord:
+    """A record as it was understood."""
+
+    name: str
+    where: str
+    form: str
+    source: str | None
+    confidence: str | None
+    conditions: dict[str, Stated]
+    understood: tuple[str, ...]
+    figures: tuple[Figure, ...]
+    unread: dict[str, object]
+
+
+@dataclass(frozen=True)
+class CheckAnswer:
+    """Records examined. Every list holds entries of all records; each says of which.
+
+    ``absent``: conditions that are not stated, with the artifact that would recover them (``asked``: one of the
+    ``conditions_asked`` seven, of which ``conditions_absent`` are missing somewhere). ``findings``: checks by grade, the
+    worst first. ``inversions``: what would explain a figure.
+    """
+
+    schema: str
+    records: tuple[CheckedRecord, ...]
+    conditions_absent: int
+    conditions_asked: int
+    absent: tuple[Absent, ...]
+    findings: tuple[Finding, ...]
+    comparable_with: tuple[Counterpart, ...]
+    not_comparable_with: tuple[Counterpart, ...]
+    inversions: tuple[Inversion, ...]
+    about: About
+
+
+def ask_check(names: Sequence[str | Path], given: Mapping[str, Stated] | None = None) -> CheckAnswer:
+    """Examine record files, results of benchmarks, or packaged records by name.
+
+    ``given``: conditions that the user adds to compute with (model, hardware, tp, ...); they stay absent from the
+    record. Raises InputError for files that cannot be read, with all their problems.
+    """
+    records = [record for name in names for record in _read(name)]
+    cases = [Case(record, given or {}) for record in records]
+    absent = tuple(each for case in cases for each in absent_of(case.record))
+    findings, inversions = list[Finding](), list[Inversion]()
+    yes, no = list[Counterpart](), list[Counterpart]()
+    for case in cases:
+        found = examine(case)
+        comparable, not_comparable = compared(case, found)
+        findings += found
+        yes += comparable
+        no += not_comparable
+        inversions += invert(case)
+    missing, asked = counted(absent)
+    return CheckAnswer(
+        schema=SCHEMA,
+        records=tuple(_understood(case) for case in cases),
+        conditions_absent=missing,
+        conditions_asked=asked,
+        absent=absent,
+        findings=tuple(findings),
+        comparable_with=tuple(yes),
+        not_comparable_with=tuple(no),
+        inversions=tuple(inversions),
+        about=_about(cases, given or {}),
+    )
+
+
+def _read(name: str | Path) -> tuple[Record, ...]:
+    if isinstance(name, str) and not Path(name).exists() and not is_path(name):
+        return load_records(name)
+    return read_records(name)
+
+
+def _understood(case: Case) -> CheckedRecord:
+    record = case.record
+    said = dict.fromkeys(text for run in case.runs for text in case.subject(run).machine.said)
+    return CheckedRecord(
+        record.name, record.where, record.form, record.source, record.confidence, dict(record.conditions),
+        tuple(said), record.figures, dict(record.unread),
+    )  # fmt: skip
+
+
+def _about(cases: Sequence[Case], given: Mapping[str, Stated]) -> About:
+    assumptions = [f"given by the user: {key} {value}" for key, value in given.items()]
+    assumptions += [
+        "bounds count weights, cached tokens and products once, at peak rates, spread evenly over the GPUs"
+    ]
+    sources = [case.record.source or case.record.where for case in cases]
+    warnings = [f"{case.record.name}: {text}" for case in cases for text in case.record.warnings]
+    return About(tuple(assumptions), tuple(dict.fromkeys(sources)), (), tuple(warnings))
