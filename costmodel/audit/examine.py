@@ -11,6 +11,8 @@ from .copies import check_copies, invert_copies
 from .finding import GRADES, Finding, Inversion
 from .identities import check_e2e, check_littles_law, check_rates
 from .load import check_capacity, check_offered
+from .shares import check_shares
+from .stages import check_stages, invert_handover
 from .trends import check_growth, invert_series
 
 CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
@@ -22,8 +24,15 @@ CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_offered,
     check_capacity,
     check_growth,
+    check_shares,
+    check_stages,
 )
-INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (invert_bounds, invert_copies, invert_series)
+INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (
+    invert_bounds,
+    invert_copies,
+    invert_series,
+    invert_handover,
+)
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
