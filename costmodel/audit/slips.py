@@ -1,0 +1,152 @@
+"""Bytes of the KV cache against what they must be, and the unit slip that explains the difference where one does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ..dtypes import CACHE_BYTES
+from ..errors import InputError
+from ..formulas.kv import blocks_ceil, blocks_plus_one
+from ..memory.kv import kv_bytes
+from ..records import Figure
+from ..units import format_si
+from .case import MEANS, Case
+from .finding import HOLDS, INCONSISTENT, SUSPICIOUS, Finding, not_computable
+from .runs import Run, named
+from .subject import Subject, Unknown
+from .written import COARSE, SLACK, Reading, readings, rounding
+
+COPY, SIZE = "copy_bytes", "kv_bytes"
+#: What a reading is called in a sentence.
+_SLIPS = {
+    "binary_as_decimal": "binary and decimal units are mixed up",
+    "bits_as_bytes": "bits and bytes are mixed up",
+}
+
+
+class Expected(NamedTuple):
+    """Bytes that a figure should be, how they are counted, and what must be true besides ("": nothing)."""
+
+    size: float
+    told: str
+    id: str = ""
+
+
+def check_copy_bytes(case: Case) -> Iterator[Finding]:
+    """Time x bandwidth of a copy = its bytes: those stated, else the KV of the prompt."""
+    for run, rate in case.each("kv_transfer_bandwidth"):
+        time = run.get("kv_transfer_time", rate.statistic) or run.get("kv_transfer_time", *MEANS)
+        if time is None or time.statistic not in (rate.statistic, None, "mean"):
+            continue
+        what = f"{rate.text} x {time.text}"
+        try:
+            wanted = _payload(case.subject(run, rate), run, rate)
+        except Unknown as why:
+            yield not_computable(COPY, named((rate, time)), what, str(why))
+            continue
+        moved = rate.value * time.value
+        open_ = SLACK + rounding(rate) + rounding(time)
+        yield from _judged(COPY, (rate, time), what, moved, wanted, readings(rate), open_)
+
+
+def _payload(subject: Subject, run: Run, figure: Figure) -> list[Expected]:
+    stated = run.number("payload", figure)
+    if stated:
+        return [Expected(stated, f"the stated {format_si(stated, 'byte', 4)}")]
+    return _prompt(subject, run, figure)
+
+
+def check_kv_bytes(case: Case) -> Iterator[Finding]:
+    """KV bytes of a prompt and of a token as stated against those of the model."""
+    for run, figure in case.each("kv_bytes", "kv_bytes_per_token"):
+        subject, what = case.subject(run, figure), f"{figure.metric} {figure.text}"
+        try:
+            wanted = _token(subject) if figure.metric != "kv_bytes" else _prompt(subject, run, figure)
+        except Unknown as why:
+            yield not_computable(SIZE, (figure.name,), what, str(why))
+            continue
+        open_ = SLACK + rounding(figure)
+        yield from _judged(SIZE, (figure,), what, figure.value, wanted, readings(figure), open_)
+
+
+def _token(subject: Subject) -> list[Expected]:
+    """Bytes of one more token, once and as often as tensor parallelism repeats it."""
+    first, second = _held(subject, 1), _held(subject, 2)
+    return _variants(subject, second - first, "a token more")
+
+
+def _prompt(subject: Subject, run: Run, figure: Figure) -> list[Expected]:
+    """Bytes of a prompt: exact, in whole blocks, and one block more, where the size of blocks is stated."""
+    tokens = run.number("input_tokens", figure)
+    if not tokens:
+        raise Unknown("neither bytes nor prompt tokens are stated")
+    made = _variants(subject, _held(subject, int(tokens)), f"{tokens:,.0f} tokens")
+    block = run.number("block_size", figure)
+    for rule in (blocks_ceil, blocks_plus_one) if block else ():
+        blocks = int(rule(int(tokens), int(block or 1)))
+        made += _variants(
+            subject, _held(subject, blocks * int(block or 1)), f"{blocks} blocks of {block:g} tokens"
+        )
+    return made
+
+
+def _held(subject: Subject, tokens: int) -> float:
+    """Bytes of a sequence by the model, not by a size of a token that the report states."""
+    try:
+        return float(kv_bytes(subject.model, tokens, subject.kv_dtype).kv_bytes)
+    except InputError as error:
+        raise Unknown(str(error)) from None
+
+
+def _variants(subject: Subject, size: float, told: str) -> list[Expected]:
+    """Bytes stored once, as often as tensor parallelism repeats them, and in 8 bits where no dtype is stated."""
+    made = [Expected(size, f"{told}, {format_si(size, 'byte', 4)}")]
+    tp = subject.machine.per_prefill
+    try:
+        copies = kv_bytes(subject.model, 1, subject.kv_dtype, tp).replication if tp else 1.0
+    except InputError:
+        copies = 1.0
+    if copies > 1:
+        repeated = format_si(size * copies, "byte", 4)
+        said = f"{told} {copies:g} times, as TP {tp} is more than the model's KV heads, {repeated}"
+        made.append(Expected(size * copies, said, "replicated_kv"))
+    if "kv_dtype" not in subject.conditions and CACHE_BYTES.get(subject.kv_dtype) == 2:
+        made.append(Expected(size / 2, f"{told} in 8 bits, {format_si(size / 2, 'byte', 4)}", "narrow_kv"))
+    return made
+
+
+def _judged(check: str, of: Sequence[Figure], what: str, stated: float, wanted: Sequence[Expected],
+            meant: Sequence[Reading], open_: float) -> Iterator[Finding]:  # fmt: skip
+    """Find what a figure agrees with: as it is written first, then in another unit; ``open_``: relative."""
+    names, written = named(of), format_si(stated, "byte", 4)
+    if open_ > COARSE:
+        reason = f"its digits leave {open_:.0%} open, as much as a slip of units"
+        yield not_computable(check, names, what, reason)
+        return
+    for expected in sorted(wanted, key=lambda each: bool(each.id)):
+        if abs(stated / expected.size - 1) <= open_:
+            yield _agreed(check, names, what, f"{what} = {written} against {expected.told}", expected)
+            return
+    for reading in meant:
+        for expected in wanted:
+            if abs(stated * reading.factor / expected.size - 1) <= open_:
+                told = f"{what} = {written} against {expected.told}: ratio {stated / expected.size:.4g}"
+                said = f"{what} fits if its unit is {reading.unit}: {_SLIPS[reading.slip]}"
+                yield Finding(reading.slip, INCONSISTENT, names, said, told)
+                return
+    nearest = min(wanted, key=lambda each: abs(stated / each.size - 1))
+    first = wanted[0]
+    grade = SUSPICIOUS if check == COPY and "tokens" in first.told else INCONSISTENT
+    said = f"{what} is {stated / first.size:.3g} times {first.told}"
+    yield Finding(check, grade, names, said, f"{written}; nearest: {nearest.told}")
+
+
+def _agreed(check: str, names: tuple[str, ...], what: str, told: str, expected: Expected) -> Finding:
+    if expected.id == "replicated_kv":
+        said = f"{what} is {expected.told}: every copy is counted, and was moved if this was measured"
+        return Finding(expected.id, SUSPICIOUS, names, said, told)
+    if expected.id:
+        said = f"{what} is {expected.told}: an 8-bit cache, which is not stated"
+        return Finding(expected.id, SUSPICIOUS, names, said, told)
+    return Finding(check, HOLDS, names, f"{what} is {expected.told}", told)
