@@ -128,6 +128,6 @@ def _build(record: Record, asked: Asked) -> Iterator[Absent]:
 
 
 def counted(absent: tuple[Absent, ...]) -> tuple[int, int]:
-    """Return how many of the seven conditions are absent, and seven."""
+    """Return how many of the seven conditions no figure of a record states, and seven."""
     seven = [asked.condition for asked in ASKED if asked.of_the_seven]
-    return len({each.condition for each in absent if each.asked}), len(seven)
+    return len({each.condition for each in absent if each.asked and not each.of}), len(seven)

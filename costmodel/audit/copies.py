@@ -19,6 +19,10 @@ FASTER, ABOVE = "faster_than_wire", "far_above_wire"
 COPY, WITH_COPY = ("kv_transfer_time",), ("handover_time",)
 #: Multiples of the wire's time beyond which a slower wire is no explanation, and beyond which none of it is.
 FAR, BEYOND = 10.0, 100.0
+#: Seconds up to which a copy's fixed costs (latency, descriptors, set-up) are its usual part.
+USUAL = 0.02
+#: Most that an adapter carries, Gb/s one way (its makers' data sheets), where a report names it and no rate.
+ADAPTERS = {"connectx-5": 100, "connectx-6": 200, "connectx-7": 400, "bluefield-3": 400, "connectx-8": 800}
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,10 @@ def wire_of(run: Run, subject: Subject, figure: Figure) -> Wire:
             (int(counted[1]), int(counted[2])) if counted else (1, int(single[1]) if single else 0)
         )
         return Wire(number * gigabits * 0.125e9, f"{number} x {gigabits} Gb/s")
+    adapter = re.search(rf"(?i)(?:(\d+)\s*[x×]\s*)?({'|'.join(ADAPTERS)})", text)
+    if adapter:
+        number, gigabits = int(adapter[1] or ports or 1), ADAPTERS[adapter[2].lower()]
+        return Wire(number * gigabits * 0.125e9, f"{number} x {adapter[2]}, at most {gigabits} Gb/s each")
     name = re.sub(r"[\s_]+", "-", text.strip().lower())
     if name in link_names():
         link = load_link(name)
@@ -109,6 +117,9 @@ def _against(figure: Figure, ratio: float, told: str) -> Finding:
         return Finding(
             FASTER, IMPOSSIBLE, of, f"{figure.metric} {figure.text} is {ratio:.0%} of the wire's time", told
         )
+    if ratio >= FAR and figure.value <= USUAL:
+        said = f"{figure.metric} {figure.text} is {ratio:,.0f} times the wire's time: fixed costs of a copy, not bandwidth"
+        return Finding(FASTER, HOLDS, of, said, told)
     if ratio >= FAR:
         grade = INCONSISTENT if ratio >= BEYOND else SUSPICIOUS
         said = (

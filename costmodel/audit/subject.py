@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from ..dtypes import SPELLINGS, cache_dtype
-from ..errors import InputError
+from ..errors import InputError, nearest
+from ..families import packaged_models
+from ..families.named import model_named
 from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import Gpu
 from ..inputs.model import Model
 from ..inputs.parameters import count_parameters, loaded_dtype, weight_bytes
-from ..measured.points import dtype_of
 from ..memory.kv import kv_bytes
 from ..memory.parallelism import Parallelism
 from ..records import Stated
@@ -22,7 +23,6 @@ from ..serving.bound import Bound, step_bound
 from ..serving.instance import InstanceKind, default_cache_dtype
 from ..serving.work import Chunk
 from ..units import format_si
-from ..whole.runs import model_named
 
 #: Narrow dtypes that an engine may load a checkpoint in without the report saying so, fastest first.
 NARROW = ("fp4", "fp8", "int8")
@@ -55,14 +55,10 @@ class Subject:
         text = self.conditions.get("model")
         if text is None:
             raise Unknown("the model is not stated")
-        bare = _DTYPE_WORDS.sub("", str(text)).strip()
-        bare = re.sub(r"(?i)\s+(x\d+ instances|TP\d+)$", "", bare)
-        for name in (str(text), bare):
-            try:
-                return model_named(name)
-            except InputError:
-                continue
-        raise Unknown(f"{text!r} is no packaged model (costmodel show models)")
+        found, reason = _known(str(text))
+        if found is None:
+            raise Unknown(reason)
+        return found
 
     @property
     def gpu(self) -> Gpu:
@@ -78,7 +74,7 @@ class Subject:
         if not text:
             found = _DTYPE_WORDS.search(str(self.conditions.get("model", "")))
             text = found[1].lower() if found else ""
-        return dtype_of(text) or SPELLINGS.get(text, text) or None
+        return SPELLINGS.get(text.removeprefix("torch."), text) or None
 
     def kind(self, dtype: str | None = None) -> InstanceKind:
         """The model on one GPU, of which only physics is asked: no step time can be had of it."""
@@ -181,6 +177,20 @@ class Subject:
     def memory_bytes(self) -> float:
         """Memory of one GPU."""
         return self.gpu.memory_bytes
+
+
+@lru_cache(maxsize=256)
+def _known(text: str) -> tuple[Model | None, str]:
+    """The packaged model that a text means, or why there is none."""
+    bare = re.sub(r"(?i)\s+(x\d+ instances|TP\d+)$", "", _DTYPE_WORDS.sub("", text).strip())
+    for name in (text, bare):
+        try:
+            return model_named(name), ""
+        except InputError:
+            continue
+    match = nearest(bare, packaged_models())
+    hint = f"; nearest: {match}" if match else ""
+    return None, f"{text!r} is no packaged model (costmodel show models){hint}"
 
 
 def subject_of(conditions: Mapping[str, Stated]) -> Subject:

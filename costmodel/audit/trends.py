@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
 from ..units import format_si
 from .case import Case
 from .finding import HOLDS, INCONSISTENT, SUSPICIOUS, Finding, Inversion
@@ -25,10 +23,14 @@ def line(points: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
     >>> round(constant, 6), round(slope, 6), round(miss, 6)
     (10.0, 2.0, 0.0)
     """
-    x, y = (np.array(values, dtype=float) for values in zip(*points))
-    design = np.stack([1 / y, x / y], axis=1)
-    (constant, slope), *_ = np.linalg.lstsq(design, np.ones_like(y), rcond=None)
-    return float(constant), float(slope), float(np.max(np.abs((constant + slope * x) / y - 1)))
+    weights = [1 / y**2 for _, y in points]
+    total = sum(weights)
+    mean_x = sum(w * x for w, (x, _) in zip(weights, points)) / total
+    mean_y = sum(w * y for w, (_, y) in zip(weights, points)) / total
+    spread = sum(w * (x - mean_x) ** 2 for w, (x, _) in zip(weights, points))
+    slope = sum(w * (x - mean_x) * (y - mean_y) for w, (x, y) in zip(weights, points)) / spread
+    constant = mean_y - slope * mean_x
+    return constant, slope, max(abs((constant + slope * x) / y - 1) for x, y in points)
 
 
 def invert_series(case: Case) -> Iterator[Inversion]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from ..data import (
@@ -159,6 +160,7 @@ def gpu_named(text: str) -> Gpu:
     return load_gpu(known)
 
 
+@lru_cache(maxsize=1)
 def gpu_names() -> tuple[str, ...]:
     """Return the names of the packaged GPUs."""
     return resource_names(HARDWARE, FOLDER)

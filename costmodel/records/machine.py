@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..data import Sourced
 from ..inputs.hardware import DTYPES, SCHEMA, Gpu, load_gpu, packaged_name
@@ -59,7 +60,8 @@ def machine_of(conditions: Mapping[str, Stated]) -> Machine:
     """Return the machine that stated conditions mean. Raises nothing: what cannot be read stays None."""
     text = " ".join(str(conditions[key]) for key in ("hardware", "topology") if key in conditions)
     named = str(conditions.get("hardware") or conditions.get("prefill_hardware") or "")
-    gpu, count, reason, said = _gpu(named)
+    gpu, count, reason, read = _gpu(named)
+    said = list(read)
     if gpu is None and named:
         gpu = _as_stated(named, conditions)
         count = _number_before(re.split(r"\s*[x×]\s*|\s+", named)[:1]) if gpu else None
@@ -90,10 +92,11 @@ def machine_of(conditions: Mapping[str, Stated]) -> Machine:
     return Machine(gpu, reason, gpus, per_prefill, per_decode, prefill, decode, tuple(said))
 
 
-def _gpu(text: str) -> tuple[Gpu | None, int | None, str | None, list[str]]:
+@lru_cache(maxsize=1024)
+def _gpu(text: str) -> tuple[Gpu | None, int | None, str | None, tuple[str, ...]]:
     """The GPU of a text, how many of them it names, or why none is known."""
     if not text:
-        return None, None, "no hardware is stated", []
+        return None, None, "no hardware is stated", ()
     found: dict[str, int | None] = {}
     for part in (text, *_SPLIT.split(text)):
         for name, count in _named(part):
@@ -107,12 +110,12 @@ def _gpu(text: str) -> tuple[Gpu | None, int | None, str | None, list[str]]:
         for part in _SPLIT.split(text):
             found |= dict(_named(part))
     if not found:
-        return None, None, f"{text!r} names no GPU that is packaged (costmodel show hardware)", []
+        return None, None, f"{text!r} names no GPU that is packaged (costmodel show hardware)", ()
     if len(found) > 1:
-        return None, None, f"{text!r} names several GPUs: {', '.join(found)}", []
+        return None, None, f"{text!r} names several GPUs: {', '.join(found)}", ()
     name, count = next(iter(found.items()))
     total = _sum_of_pools(text, name) or count
-    return load_gpu(name), total, None, [f"{text!r} is read as {name}"]
+    return load_gpu(name), total, None, (f"{text!r} is read as {name}",)
 
 
 def _as_stated(text: str, conditions: Mapping[str, Stated]) -> Gpu | None:

@@ -13,19 +13,21 @@ from ..errors import InputError, nearest, shorten
 from .conditions import Conditions, read_conditions
 from .figures import fitting, in_si, meant, number_of, per_gpu, statistic_of, unit_problem
 from .record import Figure, Record
+from .series import expanded
 from .vocabulary import METRICS
 
 #: Keys of a measurement, and of a file, that are no conditions.
 OF_FIGURE = ("id", "metric", "statistic", "value", "unit", "note", "figure")
 OF_RECORD = ("source", "confidence", "title", "name", "read", "published", "arxiv", "url", "date")
-TABLES = ("measurement", "measurements", "conditions", "unstated")
+TABLES = ("measurement", "measurements", "series", "conditions")
 MOST_FIGURES = 100_000
 
 
 def read_records(path: str | Path) -> tuple[Record, ...]:
     """Return the records of a TOML or JSON file, one for each ``source`` that its measurements name.
 
-    Keys outside of [[measurement]], and those of [conditions], hold for all of them. Raises InputError with every
+    Keys outside of [[measurement]], and those of [conditions], hold for all of them; [[series]] are rows of a table, see
+    :func:`.series.expanded`. Raises InputError with every
     problem of the file: no measurement, values that are no numbers, units that do not measure their metric.
     """
     where = str(path)
@@ -67,7 +69,8 @@ def records_of(tables: Mapping[str, Any], where: str, name: str) -> tuple[Record
 
 
 def _rows(tables: Mapping[str, Any], problems: list[str]) -> list[Mapping[str, Any]]:
-    rows = tables.get("measurement", tables.get("measurements"))
+    series = expanded(tables.get("series", []), problems)
+    rows = tables.get("measurement", tables.get("measurements", [] if series else None))
     if rows is None and "metric" in tables:
         return [tables]
     if rows is None:
@@ -83,9 +86,9 @@ def _rows(tables: Mapping[str, Any], problems: list[str]) -> list[Mapping[str, A
     if len(rows) > MOST_FIGURES:
         problems.append(f"{len(rows):,} measurements; at most {MOST_FIGURES:,}")
         return []
-    if not rows:
+    if not rows and not series:
         problems.append("no measurement: expected metric, value and unit of each figure")
-    return rows
+    return [*rows, *series]
 
 
 def _record(

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
 
-from ..audit.finding import GRADES, HOLDS, NOT_COMPUTABLE
+from ..audit.absent import Absent
+from ..audit.comparable import Counterpart
+from ..audit.finding import GRADES, HOLDS, NOT_COMPUTABLE, Finding, Inversion
 from ..questions.check import CheckAnswer
 from .page import Block, Heading, Page, Table, shown
 
-#: Rows of a table before the rest is only counted.
+#: Inversions before the rest is only counted.
 MOST = 12
+WIDTH = 116
 
 
 def page(answer: CheckAnswer, detail: bool) -> Page:
-    """Return the page: what is absent, findings worst first, comparisons, inversions."""
-    blocks: list[Block] = [_opening(answer), Heading("Absent"), *_absent(answer)]
-    blocks += [Heading("Physics"), *_findings(answer, detail)]
-    blocks += [Heading("May be compared with"), _counterparts(answer.comparable_with)]
-    blocks += [Heading("May not be compared with"), _counterparts(answer.not_comparable_with)]
-    blocks += [Heading("What would explain the figures"), *_inversions(answer, detail)]
-    names = ", ".join(dict.fromkeys(record.name for record in answer.records))
-    return Page(f"Check of {names}", tuple(blocks), answer.about)
+    """Return the page: what is absent, findings worst first, what compares, what would explain the figures."""
+    told = _told(answer, detail)
+    chosen = _chosen(answer, detail)
+    blocks: list[Block] = [
+        _opening(answer),
+        Heading("Absent"), *_absent(answer),
+        Heading("Physics"), *_findings(answer, told),
+        Heading("May be compared with"), _counterparts(answer.comparable_with),
+        Heading("May not be compared with"), _counterparts(answer.not_comparable_with),
+        Heading("What would explain the figures"), *_inversions(answer, chosen),
+    ]  # fmt: skip
+    return Page(
+        _title(answer), tuple(blocks), answer.about, screen=None if detail else _screen(answer, told, chosen)
+    )
+
+
+def _title(answer: CheckAnswer) -> str:
+    return f"Check of {', '.join(dict.fromkeys(record.name for record in answer.records))}"
 
 
 def _opening(answer: CheckAnswer) -> str:
@@ -34,61 +48,133 @@ def _opening(answer: CheckAnswer) -> str:
     )
 
 
+def _told(answer: CheckAnswer, detail: bool) -> list[Finding]:
+    return [f for f in answer.findings if detail or f.grade not in (HOLDS, NOT_COMPUTABLE)]
+
+
+def _chosen(answer: CheckAnswer, detail: bool) -> list[Inversion]:
+    """Of figures that do not hold first, then of whole series; all of them under --detail."""
+    if detail:
+        return list(answer.inversions)
+    bad = {name for f in answer.findings if f.grade not in (HOLDS, NOT_COMPUTABLE) for name in f.of}
+    found = [i for i in answer.inversions if i.value is not None and (bad & set(i.of) or len(i.of) > 2)]
+    return (found or [i for i in answer.inversions if i.value is not None])[:MOST]
+
+
+# Markdown, and the plain form of --detail.
+
+
 def _absent(answer: CheckAnswer) -> Iterable[Block]:
     if not answer.absent:
         return ["(nothing)"]
-    several = len(answer.records) > 1
-    headers = ("condition", "why", "recovered by")
-    rows = tuple(
-        (
-            each.condition + ("" if each.asked else " *") + (f" ({each.record})" if several else ""),
-            each.reason,
-            each.recovered_by,
-        )
-        for each in answer.absent
-    )
-    return [
-        Table(headers, rows, (False,) * 3),
-        "\\* asked besides the seven" if any(not a.asked for a in answer.absent) else "",
-    ]
+    rows = tuple((_condition(answer, each), each.reason, each.recovered_by) for each in answer.absent)
+    return [Table(("condition", "why", "recovered by"), rows, (False,) * 3)]
 
 
-def _findings(answer: CheckAnswer, detail: bool) -> Iterable[Block]:
-    told = [f for f in answer.findings if detail or f.grade not in (HOLDS, NOT_COMPUTABLE)]
-    rows = tuple((f.grade, f.id, f.said, f.arithmetic or f.reason or "-") for f in told)
+def _condition(answer: CheckAnswer, each: Absent) -> str:
+    of = f" ({each.record})" if len(answer.records) > 1 else ""
+    return f"{each.condition}{'' if each.asked else ' (asked besides the seven)'}{of}"
+
+
+def _findings(answer: CheckAnswer, told: Sequence[Finding]) -> Iterable[Block]:
+    rows = tuple((f.grade.replace("_", " "), f.id, f.said, f.arithmetic or f.reason or "-") for f in told)
     blocks: list[Block] = (
         [Table(("grade", "check", "finding", "arithmetic"), rows, (False,) * 4)] if rows else []
     )
-    rest = Counter(f.grade for f in answer.findings if f not in told)
-    if rest:
-        counted = ", ".join(f"{n} {grade.replace('_', ' ')}" for grade, n in rest.items())
-        blocks.append(f"and {counted}: with --detail")
-    reasons = Counter(f.reason for f in answer.findings if f.grade == NOT_COMPUTABLE and not detail)
+    return [*blocks, *_rest(answer, told)] or ["(no check applies to these figures)"]
+
+
+def _rest(answer: CheckAnswer, told: Sequence[Finding]) -> Iterator[str]:
+    """What was checked and is not told one by one."""
+    known = set(map(id, told))
+    left = [f for f in answer.findings if id(f) not in known]
+    holds = Counter(f.id for f in left if f.grade == HOLDS)
+    if holds:
+        yield "holds: " + ", ".join(f"{name} ({n})" for name, n in holds.items())
+    reasons = Counter(f.reason for f in left if f.grade == NOT_COMPUTABLE)
     if reasons:
-        blocks.append("not computable: " + "; ".join(f"{reason} ({n})" for reason, n in reasons.items()))
-    return blocks or ["(no check applies to these figures)"]
+        yield "not computable: " + "; ".join(f"{reason} ({n})" for reason, n in reasons.items())
 
 
-def _counterparts(found: Iterable[object]) -> Block:
-    rows = tuple((str(c.what), "; ".join(c.reasons)) for c in found)  # type: ignore[attr-defined]
-    return Table(("figures", "why"), tuple(dict.fromkeys(rows)), (False, False)) if rows else "(nothing)"
+def _counterparts(found: Sequence[Counterpart]) -> Block:
+    rows = tuple(dict.fromkeys((c.what, "; ".join(c.reasons)) for c in found))
+    return Table(("figures", "why"), rows, (False, False)) if rows else "(nothing)"
 
 
-def _inversions(answer: CheckAnswer, detail: bool) -> Iterable[Block]:
-    told = answer.inversions if detail else answer.inversions[:MOST]
-    rows = tuple(
-        (", ".join(i.of[:2]) + (", ..." if len(i.of) > 2 else ""), i.quantity, shown(i.quantity, i.value),
-         {True: "yes", False: "no", None: "-"}[i.plausible], i.said or i.reason or "", i.arithmetic or "-")
-        for i in told
-    )  # fmt: skip
-    if not rows:
+def _inversions(answer: CheckAnswer, chosen: Sequence[Inversion]) -> Iterable[Block]:
+    if not chosen:
         return ["(nothing can be inverted)"]
-    blocks: list[Block] = [
-        Table(
-            ("of", "quantity", "value", "plausible", "meaning", "arithmetic"),
-            rows,
-            (False, False, True, False, False, False),
+    rows = tuple(
+        (
+            _names(i.of),
+            i.quantity,
+            shown(i.quantity, i.value),
+            _plausible(i),
+            i.said or i.reason or "",
+            i.arithmetic or "-",
         )
+        for i in chosen
+    )
+    headers = ("of", "quantity", "value", "plausible", "meaning", "arithmetic")
+    blocks: list[Block] = [Table(headers, rows, (False, False, True, False, False, False))]
+    return [*blocks, *_more(answer, chosen)]
+
+
+def _more(answer: CheckAnswer, chosen: Sequence[Inversion]) -> list[str]:
+    left = len(answer.inversions) - len(chosen)
+    return [f"and {left} more: with --detail"] if left else []
+
+
+def _names(of: Sequence[str]) -> str:
+    return ", ".join(of[:2]) + (f" and {len(of) - 2} more" if len(of) > 2 else "")
+
+
+def _plausible(inversion: Inversion) -> str:
+    return {True: "yes", False: "no", None: "-"}[inversion.plausible]
+
+
+# A terminal's screen: no wide tables.
+
+
+def _screen(answer: CheckAnswer, told: Sequence[Finding], chosen: Sequence[Inversion]) -> str:
+    lines = [_title(answer), _opening(answer), "", "ABSENT"]
+    lines += [line for each in answer.absent for line in _item(
+        f"{_condition(answer, each)}: {each.reason}", f"recovered by {each.recovered_by}")] or ["  nothing"]  # fmt: skip
+    lines += ["", "PHYSICS"]
+    for finding in told:
+        title = (
+            f"{finding.grade.upper().replace('_', ' ')} {finding.id} ({_names(finding.of)}): {finding.said}"
+        )
+        lines += _item(title, finding.arithmetic or "")
+    lines += [line for text in _rest(answer, told) for line in _item(text, "")]
+    for heading, found in (
+        ("COMPARES WITH", answer.comparable_with),
+        ("DOES NOT COMPARE WITH", answer.not_comparable_with),
+    ):
+        lines += ["", heading, *(_grouped(found) or ["  nothing"])]
+    lines += ["", "WHAT WOULD EXPLAIN THE FIGURES"]
+    for inversion in chosen:
+        mark = " (not plausible)" if inversion.plausible is False else ""
+        title = f"{_names(inversion.of)}: {inversion.quantity} {shown(inversion.quantity, inversion.value)}{mark}: {inversion.said}"
+        lines += _item(title, inversion.arithmetic or "")
+    lines += [f"  {text}" for text in _more(answer, chosen)] or (
+        [] if chosen else ["  nothing can be inverted"]
+    )
+    return "\n".join(lines)
+
+
+def _item(title: str, below: str) -> list[str]:
+    lines = wrap(title, WIDTH, initial_indent="  ", subsequent_indent="      ")
+    return [
+        *lines,
+        *(wrap(below, WIDTH, initial_indent="      ", subsequent_indent="      ") if below else []),
     ]
-    left = len(answer.inversions) - len(told)
-    return [*blocks, f"and {left} more: with --detail"] if left else blocks
+
+
+def _grouped(found: Sequence[Counterpart]) -> list[str]:
+    """Counterparts that share a reason stand together."""
+    groups: dict[str, list[str]] = {}
+    for each in found:
+        whats = groups.setdefault("; ".join(each.reasons), [])
+        whats += [] if each.what in whats else [each.what]
+    return [line for why, whats in groups.items() for line in _item(f"{', '.join(whats)}: {why}", "")]

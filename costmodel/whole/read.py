@@ -8,12 +8,13 @@ from functools import lru_cache
 from typing import Any
 
 from ..errors import InputError, shorten
+from ..families.named import model_named
 from ..inputs.model import Model
 from ..measured.points import NOT_STATED, Given, Read, gpu_of, gpus, stacks
 from ..measured.table import Table, missing
 from ..serving.closed_loop import Loop
 from ..serving.work import Chunk
-from .runs import END_TO_END, STEP, Setting, Shape, Whole, loaded_as, model_named
+from .runs import END_TO_END, STEP, Setting, Shape, Whole, loaded_as
 
 #: Columns of times: the measure, and the names it goes by, with each unit.
 TIMES = {

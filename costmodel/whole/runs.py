@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..errors import InputError
-from ..families import packaged_models, read_model
 from ..inputs.hardware import Gpu
 from ..inputs.model import Model
 from ..measured.points import NOT_STATED, dtype_of
@@ -92,29 +91,6 @@ def most_clients(measure: str) -> int:
 def used(run: Whole, measure: str) -> bool:
     """Say whether a measure of a run is one that stacks are fitted to and judged by."""
     return not isinstance(run.what, Loop) or run.what.concurrency <= most_clients(measure)
-
-
-#: Names of models that tables shorten, folded: to their packaged name.
-_ENDINGS = ("", "hf", "base", "instruct")
-
-
-def model_named(text: str) -> Model:
-    """Return the model that a table means: a packaged name, or one that differs in hyphens and ending only.
-
-    Raises InputError where none is called so.
-    """
-    try:
-        return read_model(text)
-    except InputError:
-        for ending in _ENDINGS:
-            for name in packaged_models():
-                if _folded(name.rpartition("/")[2]) == _folded(text.rpartition("/")[2]) + ending:
-                    return read_model(name)
-        raise
-
-
-def _folded(text: str) -> str:
-    return "".join(c for c in text.lower() if c.isalnum())
 
 
 def loaded_as(model: Model, word: str) -> str | None:
