@@ -11,7 +11,9 @@ from .copies import check_copies, invert_copies
 from .finding import GRADES, Finding, Inversion
 from .identities import check_e2e, check_littles_law, check_rates
 from .load import check_capacity, check_offered
+from .peaks import check_links, check_memory_stated, check_peaks
 from .shares import check_shares
+from .slips import check_copy_bytes, check_kv_bytes
 from .stages import check_stages, invert_handover
 from .trends import check_growth, invert_series
 
@@ -26,6 +28,11 @@ CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_growth,
     check_shares,
     check_stages,
+    check_copy_bytes,
+    check_kv_bytes,
+    check_links,
+    check_peaks,
+    check_memory_stated,
 )
 INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (
     invert_bounds,
