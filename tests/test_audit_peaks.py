@@ -35,7 +35,7 @@ def test_a_claimed_link(gpu: str, id_: str, rate: float, finding: str, grade: st
 
 def test_whose_link_it_is() -> None:
     (finding,) = found(
-        check_links, 'hardware = "A100"\n' + row("nvlink_per_direction", 450, "GB/s", id="nvlink")
+        check_links, 'hardware = "A100"\n' + row("nvlink_per_direction", 450, "GB/s", id="nvlink-450")
     )
     assert "no link of a100-sxm-80gb carries 450 GB/s one way" in finding.said
     assert "h100-sxm" in finding.said and "a800" not in finding.said
@@ -56,6 +56,12 @@ def test_a_named_link_needs_no_gpu(link: str, rate: str, id_: str) -> None:
     text = f'link = "{link}"\nlink_bandwidth = "{rate}"\n' + row("kv_transfer_time", 1, "ms", id="copy")
     (finding,) = found(check_links, text)
     assert finding.id == id_ and finding.of == ("copy",)
+
+
+def test_a_link_of_one_figure_is_not_one_of_others() -> None:
+    text = 'hardware = "A100"\n' + row("kv_transfer_time", 1, "ms", id="copy", link_bandwidth="450 GB/s")
+    (finding,) = found(check_links, text + row("ttft", 1, "s", id="ttft"))
+    assert finding.of == ("copy",)
 
 
 def test_a_link_without_gpu_or_name_is_not_judged() -> None:

@@ -11,7 +11,7 @@ from ..inputs.link import link_names, load_link
 from ..units import format_si
 from .case import Case, numeric
 from .finding import HOLDS, IMPOSSIBLE, INCONSISTENT, SUSPICIOUS, Finding, not_computable
-from .runs import Run
+from .runs import named
 from .subject import Subject, Unknown
 
 LINK, PEAK, MEMORY = "claimed_link", "claimed_peak", "claimed_memory"
@@ -37,21 +37,24 @@ def _claims(case: Case, metric: str, condition: str) -> Iterator[Claim]:
     for run, figure in case.each(metric):
         words = f"{figure.name} {figure.note or ''} {run.text('link')} {figure.conditions.get('link', '')}"
         yield Claim(figure.value, (figure.name,), words.lower(), case.subject(run, figure))
-    seen: set[float] = set()
-    for run in case.runs:
-        for figure in run.figures:
-            value = numeric(figure.conditions.get(condition)) or numeric(run.conditions.get(condition))
-            if value and value not in seen:
-                seen.add(value)
-                named = _stating(run, condition, value)
-                yield Claim(value, named, run.text("link"), case.subject(run, figure))
+    for value, figures in _stating(case, condition).items():
+        words = str(case.record.conditions_of(figures[0]).get("link", ""))
+        yield Claim(value, named(figures), words.lower(), _subject(case, figures[0]))
 
 
-def _stating(run: Run, condition: str, value: float) -> tuple[str, ...]:
-    """Names of a run's figures that hold under a condition."""
-    return tuple(
-        f.name for f in run.figures if f.conditions.get(condition, run.conditions.get(condition)) == value
-    )
+def _stating(case: Case, condition: str) -> dict[float, list[Figure]]:
+    """The values that a condition has, and the figures that each holds for."""
+    found: dict[float, list[Figure]] = {}
+    for figure in case.record.figures:
+        value = numeric(case.record.conditions_of(figure).get(condition))
+        if value:
+            found.setdefault(value, []).append(figure)
+    return found
+
+
+def _subject(case: Case, figure: Figure) -> Subject:
+    run = next(run for run in case.runs if figure in run.figures)
+    return case.subject(run, figure)
 
 
 def check_links(case: Case) -> Iterator[Finding]:
@@ -68,9 +71,9 @@ def check_links(case: Case) -> Iterator[Finding]:
 
 def _own_links(claim: Claim) -> tuple[dict[str, float], bool]:
     """Links that a claim may be about, byte/s one way, and whether they are the GPU's. Raises Unknown for none."""
-    named = _packaged(claim.words)
-    if named:
-        return named, False
+    packaged = _packaged(claim.words)
+    if packaged:
+        return packaged, False
     gpu = claim.subject.gpu
     kinds = [kind for kind, pattern in _KINDS.items() if re.search(pattern, claim.words)]
     if not kinds and re.search(r"ib\b|infiniband|roce|ethernet|efa|gb/s|gbps|nic", claim.words):
@@ -187,13 +190,11 @@ def _peak(claim: Claim, text: str, gpu: str, dense: Mapping[str, float], dtype: 
 
 def check_memory_stated(case: Case) -> Iterator[Finding]:
     """Compare a stated memory with the GPU's: 80 GB is the usual word for 80 GiB, 40 GB is another board."""
-    seen = set()
-    for run in case.runs:
-        stated, gpu = numeric(run.conditions.get("memory")), case.subject(run).machine.gpu
-        if stated is None or gpu is None or gpu.generation == "not packaged" or (stated, gpu.name) in seen:
+    for stated, figures in _stating(case, "memory").items():
+        gpu = _subject(case, figures[0]).machine.gpu
+        if gpu is None or gpu.generation == "not packaged":
             continue
-        seen.add((stated, gpu.name))
-        own, of = gpu.get("memory"), _stating(run, "memory", stated)
+        own, of = gpu.get("memory"), named(figures)
         told = f"{format_si(stated, 'byte')} against {format_si(own, 'byte', binary=True)}"
         if abs(stated / own - 1) <= _SAME_MEMORY:
             yield Finding(MEMORY, HOLDS, of, f"the stated memory is that of {gpu.name}", told)
