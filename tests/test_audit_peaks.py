@@ -58,6 +58,13 @@ def test_a_named_link_needs_no_gpu(link: str, rate: str, id_: str) -> None:
     assert finding.id == id_ and finding.of == ("copy",)
 
 
+def test_a_link_cut_down_for_export_is_not_that_of_its_sibling() -> None:
+    (finding,) = found(
+        check_links, 'hardware = "H800"\n' + row("nvlink_per_direction", 450, "GB/s", id="nvlink")
+    )
+    assert finding.grade == "impossible" and "NVLink of h100-sxm" in finding.said  # an H800 has 200
+
+
 def test_a_link_of_one_figure_is_not_one_of_others() -> None:
     text = 'hardware = "A100"\n' + row("kv_transfer_time", 1, "ms", id="copy", link_bandwidth="450 GB/s")
     (finding,) = found(check_links, text + row("ttft", 1, "s", id="ttft"))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ..inputs.hardware import DTYPES, Gpu, gpu_names, load_gpu
 from ..inputs.link import link_names, load_link
+from ..records import Figure
 from ..units import format_si
 from .case import Case, numeric
 from .finding import HOLDS, IMPOSSIBLE, INCONSISTENT, SUSPICIOUS, Finding, not_computable
@@ -139,7 +140,7 @@ def _others(value: float, gpu: Gpu) -> str:
     for name in gpu_names():
         other = load_gpu(name)
         for kind in _KINDS:
-            known = other.values.get(kind) if other.generation != gpu.generation else None
+            known = other.values.get(kind) if other.name != gpu.name else None
             if known and abs(value / known.value - 1) <= _SAME_LINK:
                 found.setdefault(_short(kind), []).append(other.name)
     return " and ".join(f"{kind} of {', '.join(names)}" for kind, names in found.items())
