@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..records import Figure, Record, Stated
+from ..records.conditions import told
 
 #: Conditions that say nothing of the run itself: figures of one run may differ in them.
 OF_FIGURES = ("payload", "descriptors", "slo", "slo_ttft", "slo_tpot", "ttft_from", "tpot_definition", "throughput_counts",
@@ -23,8 +24,8 @@ class Run:
     @property
     def name(self) -> str:
         """What tells the run apart, in words."""
-        told = [f"{key} {self.conditions[key]}" for key in _TELLING if key in self.conditions]
-        return ", ".join(told) or self.record
+        words = [f"{key} {told(key, self.conditions[key])}" for key in _TELLING if key in self.conditions]
+        return ", ".join(words) or self.record
 
     def all(self, *metrics: str) -> list[Figure]:
         """Return the figures of these metrics."""

@@ -20,9 +20,9 @@ from ..operators.catalogue import UNMEASURED
 from .explain import FormulaEntry, formula_entry
 from .show_engine import engine_entry, engine_row, family_entry, family_names, family_row
 from .show_model import SCHEMA, model_entry, model_row
+from .show_record import record_entry, record_names, record_row
 from .show_stack import stack_entry, stack_row
 
-NOT_YET = ("records",)
 _OWN_SOURCES = About(sources=("each entry states its own: costmodel show KIND NAME",))
 
 
@@ -128,8 +128,6 @@ def ask_show(
 
     ``layout`` says over which GPUs the parameters of a model are spread. Raises InputError for unknown ones.
     """
-    if kind in NOT_YET:
-        raise InputError(f"{kind} cannot be shown yet: none are packaged; there are {', '.join(KINDS)}")
     if kind not in KINDS:
         raise InputError(unknown("kind", kind, KINDS, remedy=f"(one of {', '.join(KINDS)})"))
     names, row, entry = KINDS[kind]
@@ -331,5 +329,6 @@ KINDS: dict[str, _Kind] = {
     "engines": (engine_names, engine_row, engine_entry),
     "stacks": (stack_names, stack_row, stack_entry),
     "families": (family_names, family_row, family_entry),
+    "records": (record_names, record_row, record_entry),
     "formulas": (lambda: tuple(BOOK), _formula_row, _formula_entry),
 }

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from ..errors import InputError, nearest, shorten
-from ..units import UNITS, Dimension, parse_option
+from ..units import UNITS, Dimension, format_si, parse_option
 from .record import Stated
 from .vocabulary import CONDITIONS, UNSTATED
 
@@ -31,6 +31,18 @@ class Conditions(NamedTuple):
 def condition_named(key: str) -> str | None:
     """Return the name of the condition that a key means; None where it means none."""
     return _NAMES.get(re.sub(r"[\s\-]+", "_", key.strip().lower()))
+
+
+def told(name: str, value: Stated) -> str:
+    """Return a condition as people read it: quantities with their unit.
+
+    >>> told("link_bandwidth", 25e9), told("input_tokens", 512), told("payload", 42949672960.0)
+    ('25 GB/s', '512', '42.9 GB')
+    """
+    kind = CONDITIONS[name].kind if name in CONDITIONS else "text"
+    if kind in ("text", "count", "number") or isinstance(value, str):
+        return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return format_si(float(value), cast(Dimension, kind))
 
 
 def read_conditions(table: Mapping[str, Any], label: str, problems: list[str]) -> Conditions:

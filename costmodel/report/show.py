@@ -9,7 +9,10 @@ from ..questions.explain import FormulaEntry
 from ..questions.show import HardwareEntry, Listing, PathEntry, Value, WorkloadEntry
 from ..questions.show_engine import EngineEntry, FamilyEntry
 from ..questions.show_model import ModelEntry
+from ..questions.show_record import RecordEntry
 from ..questions.show_stack import StackEntry
+from ..records import Stated
+from ..records.conditions import told
 from ..units import Dimension, format_si
 from .explain import formula
 from .kv import LAYERS
@@ -25,6 +28,7 @@ Entry = (
     | FamilyEntry
     | PathEntry
     | WorkloadEntry
+    | RecordEntry
     | FormulaEntry
 )
 
@@ -136,7 +140,33 @@ def page(answer: Entry, detail: bool) -> Page:
             Code(as_toml(answer), "toml"),
         ]
         return Page(answer.name, tuple(told), answer.about, cite=True)
+    if isinstance(answer, RecordEntry):
+        return Page(
+            f"{answer.name}: {answer.title or 'record'}", tuple(_record(answer)), answer.about, cite=True
+        )
     return Page(answer.name, tuple(formula(answer)), answer.about, cite=True)
+
+
+def _record(answer: RecordEntry) -> list[Block]:
+    """What a report states, and a row for each of its figures."""
+    stated = Table((), tuple((key, told(key, value)) for key, value in answer.conditions.items()), (False, False))
+    rows = tuple(
+        (
+            figure.name,
+            figure.metric,
+            figure.statistic or "-",
+            figure.text,
+            _told(figure.conditions),
+            figure.note or "",
+        )
+        for figure in answer.figures
+    )
+    headers = ("figure", "metric", "statistic", "as printed", "conditions of its own", "note")
+    return [stated, Table(headers, rows, (False, False, False, True, False, False))]
+
+
+def _told(conditions: Mapping[str, Stated]) -> str:
+    return ", ".join(f"{key} {told(key, value)}" for key, value in conditions.items()) or "-"
 
 
 def as_toml(answer: WorkloadEntry) -> str:
