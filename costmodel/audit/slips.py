@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from ..dtypes import CACHE_BYTES
 from ..errors import InputError
@@ -12,25 +11,13 @@ from ..memory.kv import kv_bytes
 from ..records import Figure
 from ..units import format_si
 from .case import MEANS, Case
-from .finding import HOLDS, INCONSISTENT, SUSPICIOUS, Finding, not_computable
+from .finding import INCONSISTENT, SUSPICIOUS, Finding, not_computable
 from .runs import Run, named
+from .sizes import Expected, judge
 from .subject import Subject, Unknown
-from .written import COARSE, SLACK, Reading, readings, rounding
+from .written import SLACK, readings, rounding
 
 COPY, SIZE = "copy_bytes", "kv_bytes"
-#: What a reading is called in a sentence.
-_SLIPS = {
-    "binary_as_decimal": "binary and decimal units are mixed up",
-    "bits_as_bytes": "bits and bytes are mixed up",
-}
-
-
-class Expected(NamedTuple):
-    """Bytes that a figure should be, how they are counted, and what must be true besides ("": nothing)."""
-
-    size: float
-    told: str
-    id: str = ""
 
 
 def check_copy_bytes(case: Case) -> Iterator[Finding]:
@@ -46,8 +33,10 @@ def check_copy_bytes(case: Case) -> Iterator[Finding]:
             yield not_computable(COPY, named((rate, time)), what, str(why))
             continue
         moved = rate.value * time.value
+        # A copy may leave out what the other side has; a stated payload is what was copied.
+        apart = INCONSISTENT if run.number("payload", rate) else SUSPICIOUS
         open_ = SLACK + rounding(rate) + rounding(time)
-        yield from _judged(COPY, (rate, time), what, moved, wanted, readings(rate), open_)
+        yield from judge(COPY, (rate, time), what, moved, wanted, readings(rate), open_, apart)
 
 
 def _payload(subject: Subject, run: Run, figure: Figure) -> list[Expected]:
@@ -67,7 +56,7 @@ def check_kv_bytes(case: Case) -> Iterator[Finding]:
             yield not_computable(SIZE, (figure.name,), what, str(why))
             continue
         open_ = SLACK + rounding(figure)
-        yield from _judged(SIZE, (figure,), what, figure.value, wanted, readings(figure), open_)
+        yield from judge(SIZE, (figure,), what, figure.value, wanted, readings(figure), open_)
 
 
 def _token(subject: Subject) -> list[Expected]:
@@ -114,39 +103,3 @@ def _variants(subject: Subject, size: float, told: str) -> list[Expected]:
     if "kv_dtype" not in subject.conditions and CACHE_BYTES.get(subject.kv_dtype) == 2:
         made.append(Expected(size / 2, f"{told} in 8 bits, {format_si(size / 2, 'byte', 4)}", "narrow_kv"))
     return made
-
-
-def _judged(check: str, of: Sequence[Figure], what: str, stated: float, wanted: Sequence[Expected],
-            meant: Sequence[Reading], open_: float) -> Iterator[Finding]:  # fmt: skip
-    """Find what a figure agrees with: as it is written first, then in another unit; ``open_``: relative."""
-    names, written = named(of), format_si(stated, "byte", 4)
-    if open_ > COARSE:
-        reason = f"its digits leave {open_:.0%} open, as much as a slip of units"
-        yield not_computable(check, names, what, reason)
-        return
-    for expected in sorted(wanted, key=lambda each: bool(each.id)):
-        if abs(stated / expected.size - 1) <= open_:
-            yield _agreed(check, names, what, f"{what} = {written} against {expected.told}", expected)
-            return
-    for reading in meant:
-        for expected in wanted:
-            if abs(stated * reading.factor / expected.size - 1) <= open_:
-                told = f"{what} = {written} against {expected.told}: ratio {stated / expected.size:.4g}"
-                said = f"{what} fits if its unit is {reading.unit}: {_SLIPS[reading.slip]}"
-                yield Finding(reading.slip, INCONSISTENT, names, said, told)
-                return
-    nearest = min(wanted, key=lambda each: abs(stated / each.size - 1))
-    first = wanted[0]
-    grade = SUSPICIOUS if check == COPY and "tokens" in first.told else INCONSISTENT
-    said = f"{what} is {stated / first.size:.3g} times {first.told}"
-    yield Finding(check, grade, names, said, f"{written}; nearest: {nearest.told}")
-
-
-def _agreed(check: str, names: tuple[str, ...], what: str, told: str, expected: Expected) -> Finding:
-    if expected.id == "replicated_kv":
-        said = f"{what} is {expected.told}: every copy is counted, and was moved if this was measured"
-        return Finding(expected.id, SUSPICIOUS, names, said, told)
-    if expected.id:
-        said = f"{what} is {expected.told}: an 8-bit cache, which is not stated"
-        return Finding(expected.id, SUSPICIOUS, names, said, told)
-    return Finding(check, HOLDS, names, f"{what} is {expected.told}", told)

@@ -10,7 +10,7 @@ from ..records import Figure
 #: How far two counts of the same bytes may differ beside rounding, relative.
 SLACK = 0.003
 #: A figure rounded more coarsely than this tells decimal from binary no more (they differ by 2.4 to 10 %).
-COARSE = 0.02
+COARSE = 0.022
 _PREFIXES = "kMGT"
 
 
