@@ -231,7 +231,7 @@ def test_a_line_through_three_points_that_lie_on_one() -> None:
 
 
 def test_a_series_of_copies_has_a_latency_and_a_bandwidth() -> None:
-    # gpt-oss-120b: 18 full layers of 8 x 64, K and V in 2 B = 36,864 B a token; slope (550.5 - 49) ms / 47,104 tokens = 10.65 us
+    # gpt-oss-120b: 18 full layers of 8 x 64, K and V in 2 B = 36,864 B a token; (550.5 - 49) ms / 47,104 = 10.65 us
     rows = zip((2048, 8192, 16384, 32768, 49152), (49.0, 120.1, 196.2, 376.3, 550.5))
     text = 'model = "openai/gpt-oss-120b"\n' + "".join(
         figure("kv_transfer_time", ms, "ms", input_tokens=n) for n, ms in rows

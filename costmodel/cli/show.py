@@ -8,7 +8,7 @@ from .options import MOST_GPUS, Whole, answers, option
 
 
 @click.command("show")
-@click.argument("kind", metavar="models|hardware|engines|stacks|families|links|connectors|workloads|formulas|records")
+@click.argument("kind", metavar="models|hardware|engines|stacks|families|links|connectors|workloads|formulas|records|conditions|metrics")
 @click.argument("name", required=False)
 @option("--tp", type=Whole(MOST_GPUS), help="Of a model: parameters per GPU under tensor parallelism.")
 @option("--pp", type=Whole(MOST_GPUS), help="Of a model: pipeline stages.")

@@ -22,6 +22,14 @@ from .show_engine import engine_entry, engine_row, family_entry, family_names, f
 from .show_model import SCHEMA, model_entry, model_row
 from .show_record import record_entry, record_names, record_row
 from .show_stack import stack_entry, stack_row
+from .show_words import (
+    condition_entry,
+    condition_names,
+    condition_row,
+    metric_entry,
+    metric_names,
+    metric_row,
+)
 
 _OWN_SOURCES = About(sources=("each entry states its own: costmodel show KIND NAME",))
 
@@ -330,5 +338,7 @@ KINDS: dict[str, _Kind] = {
     "stacks": (stack_names, stack_row, stack_entry),
     "families": (family_names, family_row, family_entry),
     "records": (record_names, record_row, record_entry),
+    "conditions": (condition_names, condition_row, condition_entry),
+    "metrics": (metric_names, metric_row, metric_entry),
     "formulas": (lambda: tuple(BOOK), _formula_row, _formula_entry),
 }

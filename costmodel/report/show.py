@@ -11,6 +11,7 @@ from ..questions.show_engine import EngineEntry, FamilyEntry
 from ..questions.show_model import ModelEntry
 from ..questions.show_record import RecordEntry
 from ..questions.show_stack import StackEntry
+from ..questions.show_words import WordEntry
 from ..records import Stated
 from ..records.conditions import told
 from ..units import Dimension, format_si
@@ -29,6 +30,7 @@ Entry = (
     | PathEntry
     | WorkloadEntry
     | RecordEntry
+    | WordEntry
     | FormulaEntry
 )
 
@@ -83,6 +85,13 @@ ENGINE = {
     "default_version": "version where none is given",
     "newest_version": "newest version whose rules are known",
     "block_tokens": "tokens of a block",
+}
+WORD = {
+    "unit": "unit",
+    "meaning": "meaning",
+    "also": "also read as it",
+    "asked_as": "audited as",
+    "recovered_by": "recovered by",
 }
 WORKLOAD = {
     "rate_per_s": "rate",
@@ -144,12 +153,16 @@ def page(answer: Entry, detail: bool) -> Page:
         return Page(
             f"{answer.name}: {answer.title or 'record'}", tuple(_record(answer)), answer.about, cite=True
         )
+    if isinstance(answer, WordEntry):
+        return Page(answer.name, (facts(answer, WORD),), answer.about)
     return Page(answer.name, tuple(formula(answer)), answer.about, cite=True)
 
 
 def _record(answer: RecordEntry) -> list[Block]:
     """What a report states, and a row for each of its figures."""
-    stated = Table((), tuple((key, told(key, value)) for key, value in answer.conditions.items()), (False, False))
+    stated = Table(
+        (), tuple((key, told(key, value)) for key, value in answer.conditions.items()), (False, False)
+    )
     rows = tuple(
         (
             figure.name,
