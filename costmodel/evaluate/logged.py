@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 from ..inputs.traces import LoggedRequest
 from ..inputs.workload import Request, Slo
 from ..serving.deployment import Deployment
-from ..serving.strategies import CHUNKED, Role
+from ..serving.strategies import CHUNKED
 from ..serving.table import StepTable
 from .replay import Replay
-from .server import Server
 from .timeline import Record
 
 
@@ -51,23 +50,27 @@ def measured(logged: LoggedRequest, queued: bool) -> Times | None:
 Pair = tuple[Times, Times]
 
 
-class _Queue:
+class Notices:
     """A router that notes when the engine takes notice of each request: when the step under way ends."""
 
-    def __init__(self, router: Any, server: Server) -> None:
-        self.router, self.server = router, server
+    def __init__(self, router: Any) -> None:
+        self.router = router
         self.times: list[float] = []
 
     def place(self, request: Request, now: float) -> Any:
         """Place a request as the router does."""
-        server, noticed = self.server, now
+        placed = self.router.place(request, now)
+        server, noticed = placed[0], now
         if server.busy and server.count:
             passed = server.times.until(server.batch, server.context, server.count, now - server.started)[1]
             noticed = max(now, server.started + passed)
         elif server.busy:
             noticed = server.started + server.length
         self.times.append(noticed)
-        return self.router.place(request, now)
+        return placed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.router, name)
 
 
 class Replayed(NamedTuple):
@@ -103,9 +106,7 @@ def replay_log(
     a request whose KV never fits.
     """
     made = Replay(CHUNKED, deployment, Slo(), {deployment.prefill: times})
-    (server,) = made.pools[Role.SHARED]
-    queue = _Queue(made.router, server)
-    made.router = queue
+    queue = made.router = Notices(made.router)
     records: list[Record] = []
     left = first
 
