@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..records import Record, Stated
+from ..records.machine import machine_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ ASKED = (
     Asked("hardware", ("hardware", "prefill_hardware", "decode_hardware"),
           "nvidia-smi output, the cluster's description, or the instance type of the nodes"),
     Asked("batch or concurrency", ("batch", "concurrency", "arrival_rate", "burst"),
-          "the benchmark's command line (--max-concurrency, --request-rate), or the raw harness log with a row a request"),
+          "the benchmark's command line (--max-concurrency, --request-rate), or the raw log with a row a request"),
     Asked("input length", ("input_tokens", "input_length"),
           "the trace or dataset, or the raw harness log with prompt tokens of each request"),
     Asked("output length", ("output_tokens", "output_length"),
@@ -61,7 +62,7 @@ ASKED = (
 BESIDES = (
     Asked("link and its bandwidth", ("link", "link_bandwidth"),
           "the topology of the nodes (ibstat, nvidia-smi topo -m) and the connector's configuration", False,
-          lambda r: _has("kv_transfer", "handover", "transfer")(r) or _split(r)),
+          lambda r: (_has("kv_transfer", "handover", "transfer")(r) or _split(r)) and not _wired(r)),
     Asked("arrival process", ("arrival_process",),
           "the benchmark's command line (--request-rate, --burstiness), or arrival times in the raw log", False,
           _has(*_LOADED)),
@@ -74,7 +75,8 @@ BESIDES = (
           "the router's and the proxy's log: who sends token 1, and from when TTFT counts", False,
           lambda r: _has("ttft")(r) and _split(r)),
     Asked("topology", ("topology", "tp", "prefill_tp", "decode_tp", "gpus", "instances"),
-          "the start-up command of each instance (--tensor-parallel-size, roles)", False, _has(*_LOADED)),
+          "the start-up command of each instance (--tensor-parallel-size, roles)", False,
+          lambda r: _has(*_LOADED)(r) and machine_of(r.conditions).per_prefill is None),
 )  # fmt: skip
 
 
@@ -83,6 +85,11 @@ def _split(record: Record) -> bool:
         str(record.conditions.get(key, "")) for key in ("topology", "scenario", "strategy", "hardware")
     )
     return bool(re.search(r"(?i)\d+p\s*:?\d+d\b|disagg|prefill \+ ", words))
+
+
+def _wired(record: Record) -> bool:
+    """Whether the words on hardware name a wire and its rate."""
+    return bool(re.search(r"(?i)nvlink|connectx|\d\s*G(b|bps|bE|bit)\b", str(record.conditions.get("hardware", ""))))
 
 
 def absent_of(record: Record) -> tuple[Absent, ...]:

@@ -1,4 +1,4 @@
-"""A record of published figures, or a measured result, examined: what is absent, what physics says, what it compares with."""
+"""A record of published figures, or a measured result, examined: what is absent, what physics says, what compares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ..audit.finding import Finding, Inversion
 from ..data import is_path
 from ..records import Figure, Record, Stated
 from ..records.packaged import load_records
-from ..records.read import read_records
+from ..records.read import is_record, read_records
+from ..results import read_results
 
 SCHEMA = "costmodel.check/1"
 
@@ -92,7 +93,7 @@ def ask_check(names: Sequence[str | Path], given: Mapping[str, Stated] | None = 
 def _read(name: str | Path) -> tuple[Record, ...]:
     if isinstance(name, str) and not Path(name).exists() and not is_path(name):
         return load_records(name)
-    return read_records(name)
+    return read_records(name) if is_record(name) or not Path(name).is_file() else read_results(name)
 
 
 def _understood(case: Case) -> CheckedRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -21,6 +22,8 @@ OF_FIGURE = ("id", "metric", "statistic", "value", "unit", "note", "figure")
 OF_RECORD = ("source", "confidence", "title", "name", "read", "published", "arxiv", "url", "date")
 TABLES = ("measurement", "measurements", "series", "conditions")
 MOST_FIGURES = 100_000
+#: Bytes of a file by which it is told apart.
+_HEAD = 65_536
 
 
 def read_records(path: str | Path) -> tuple[Record, ...]:
@@ -32,6 +35,19 @@ def read_records(path: str | Path) -> tuple[Record, ...]:
     """
     where = str(path)
     return records_of(_load(Path(path)), where, Path(path).stem)
+
+
+def is_record(path: str | Path) -> bool:
+    """Say whether a file is written as a record: TOML, or JSON with measurements. False where it cannot be read."""
+    try:
+        text = Path(path).read_bytes()[:_HEAD].decode("utf-8-sig", errors="replace")
+    except OSError:
+        return False
+    if text.lstrip().startswith("{"):
+        return bool(re.search(r'"(measurements?|series|metric)"\s*:', text)) and '"value' in text
+    rows = (row.strip() for row in text.splitlines())
+    first = next((row for row in rows if row and not row.startswith("#")), "")
+    return not first or bool(re.match(r"""\[\[?\s*[\w"'-]|[\w"'.-]+\s*=""", first))
 
 
 def _load(path: Path) -> dict[str, Any]:
