@@ -11,7 +11,9 @@ from .copies import check_copies, invert_copies
 from .finding import GRADES, Finding, Inversion
 from .identities import check_e2e, check_littles_law, check_rates
 from .load import check_capacity, check_offered
+from .memory import check_batch, check_clients, check_pool, check_weights
 from .peaks import check_links, check_memory_stated, check_peaks
+from .pool import check_blocks, check_bytes_per_token, check_full_length, check_weight_bytes
 from .shares import check_shares
 from .slips import check_copy_bytes, check_kv_bytes
 from .stages import check_stages, invert_handover
@@ -33,6 +35,14 @@ CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_links,
     check_peaks,
     check_memory_stated,
+    check_weights,
+    check_pool,
+    check_batch,
+    check_clients,
+    check_bytes_per_token,
+    check_blocks,
+    check_full_length,
+    check_weight_bytes,
 )
 INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (
     invert_bounds,

@@ -80,6 +80,7 @@ CONDITIONS: dict[str, Condition] = {
     "connector": _C("text", "software that copies", ("transfer_backend", "kv_connector")),
     "payload": _C("byte", "bytes of a copy", ("bytes", "size", "payload_bytes", "kv_size")),
     "descriptors": _C("count", "separate regions of a copy", ("n_desc", "num_descriptors", "n_descriptors")),
+    "descriptor_bytes": _C("byte", "bytes of one region of a copy", ("iov_size", "desc_bytes", "fragment_size")),
     "block_size": _C("count", "tokens of a KV block", ("page_size", "block_tokens", "block")),
     "first_token": _C("text", "side that sends token 1: prefill, decode, recompute", ("first_token_side",)),
     "ttft_from": _C(
@@ -99,6 +100,7 @@ CONDITIONS: dict[str, Condition] = {
     "peak_flops": _C("flop/second", "peak rate claimed for a GPU", ("peak_flop_per_s", "peak_tflops")),
     "memory_bandwidth": _C("byte/second", "HBM bandwidth claimed for a GPU", ("hbm_bandwidth",)),
     "memory": _C("byte", "memory claimed for a GPU", ("gpu_memory",)),
+    "predicted_by": _C("text", "model or simulator that predicted the figure", ("simulator", "predictor")),
     "prompt_characters": _C("count", "characters of a prompt", ("chars", "characters")),
 }
 
@@ -163,6 +165,9 @@ METRICS: dict[str, Metric] = {
         "kv_transfer", "transfer_time", "transfer", "copy_time", "transfer_window", "pull_time"
     )),
     "handover_time": _M(TIME, "token 1 of prefill to token 1 at the client", ("handover", "hand_over")),
+    "stall_time": _M(TIME, "a gap while a prompt is computed between two tokens of a decode", (
+        "stall", "decode_stall", "prefill_stall", "generation_stall"
+    )),
     "duration": _M(TIME, "whole run", ("makespan", "drain_time", "benchmark_duration", "elapsed")),
     "offered_rate": _M(RATE, "requests sent a second", ()),
     "request_throughput": _M(RATE, "requests finished a second", (
@@ -199,6 +204,9 @@ METRICS: dict[str, Metric] = {
         "gpu_kv_cache_size", "max_total_num_tokens", "kv_tokens"
     )),
     "kv_cache_blocks": _M("token", "blocks that the KV pool holds", ("num_gpu_blocks", "gpu_blocks")),
+    "full_length_sequences": _M(SHARE, "sequences of max_model_len that the KV pool holds", (
+        "max_concurrency", "maximum_concurrency"
+    )),
     "input_tokens": _M("token", "prompt tokens of a request", ()),
     "output_tokens": _M("token", "output tokens of a request", ()),
     "requests_in_flight": _M(SHARE, "mean requests under way", (
@@ -210,6 +218,13 @@ METRICS: dict[str, Metric] = {
     )),
     "sm_utilization": _M(SHARE, "share of time that SMs work", (
         "sm_utilization_decode", "sm_utilization_prefill", "gpu_utilization"
+    )),
+    "posting_share": _M(SHARE, "share of a copy that posting its descriptors takes", (
+        "post_share", "descriptor_posting_share"
+    )),
+    "prefill_time_ratio": _M(SHARE, "prefill time over that of another way", ("prefill_slowdown",)),
+    "prediction_error": _M(SHARE, "predicted over measured, less 1", (
+        "latency_error", "ttft_error", "tpot_error", "mape", "simulation_error"
     )),
     "ttft_ratio": _M(SHARE, "TTFT over that of another way", ("ttft_speedup",)),
     "throughput_ratio": _M(SHARE, "throughput over that of another way", (

@@ -1,0 +1,117 @@
+"""Weights, KV pools, batches and clients against the memory of the stated GPUs."""
+
+from __future__ import annotations
+
+import pytest
+from audit_records import found, row
+
+from costmodel.audit.memory import check_batch, check_clients, check_pool, check_weights
+
+# Llama-2-7B: 6.738e9 x 2 B = 12.55 GiB; 32 layers x 2 x 32 KV heads x 128 x 2 B = 524,288 B a token.
+A10 = 'model = "Llama-2-7B"\nhardware = "A10 24GB"\n'
+TTFT = row("ttft", 1.0, "s", id="ttft")
+
+
+def test_blocks_that_are_tokens() -> None:
+    # 8,348 blocks x 16 x 524,288 B = 65.22 GiB; 8,348 tokens are 4.08 GiB
+    text = A10 + "block_size = 16\n" + row("kv_cache_blocks", 8348, "blocks", id="blocks")
+    (finding,) = found(check_pool, text)
+    assert (finding.id, finding.grade, finding.of) == ("kv_pool_fits", "impossible", ("blocks",))
+    assert "needs 65.22 GiB, more than the whole memory" in finding.said
+    assert "read as tokens it is 4.076 GiB" in finding.said
+    (tokens,) = found(
+        check_pool, text.replace("kv_cache_blocks", "kv_cache_tokens").replace("blocks'", "tokens'")
+    )
+    assert tokens.grade == "holds"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "grade", "than"),
+    [
+        (10718, "holds", "%"),  # 5.23 GiB of 24 - 12.55
+        (24000, "impossible", "what the weights leave"),  # 11.72 GiB, and an engine sees less than 24
+        (50000, "impossible", "the whole memory"),  # 24.4 GiB
+    ],
+)
+def test_a_pool_beside_the_weights(tokens: int, grade: str, than: str) -> None:
+    (finding,) = found(check_pool, A10 + row("kv_cache_tokens", tokens, "tokens"))
+    assert finding.grade == grade and than in finding.said
+
+
+def test_a_pool_of_several_gpus() -> None:
+    # Llama-3.1-70B: 80 layers x 2 x 8 heads x 128 x 2 B = 327,680 B; 3,000,000 tokens = 915.5 GiB of 8 x 80 GiB,
+    # 1,600,000 = 488.3 GiB; weights 131.4 GiB
+    text = 'model = "Llama-3.1-70B"\nhardware = "8xH100"\ntp = 8\n'
+    for tokens, grade in ((1_600_000, "holds"), (1_700_000, "impossible"), (3_000_000, "impossible")):
+        (finding,) = found(check_pool, text + row("kv_cache_tokens", tokens, "tokens"))
+        assert finding.grade == grade
+
+
+def test_what_a_pool_does_not_say() -> None:
+    for text, reason in (
+        (A10 + row("kv_cache_blocks", 8348, "blocks"), "tokens of a block"),
+        ('model = "Llama-2-7B"\n' + row("kv_cache_tokens", 8348), "no hardware"),
+        ('model = "gpt-oss-20b"\nhardware = "H100"\n' + row("kv_cache_tokens", 8348), "windows or states"),
+    ):
+        (finding,) = found(check_pool, text)
+        assert finding.grade == "not_computable" and reason in str(finding.reason)
+    assert not found(check_pool, A10 + TTFT)
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "more", "grade"),
+    [
+        ("Llama-2-7B", "A10", "", "holds"),  # 12.55 of 24 GiB
+        ("Llama-3.1-70B", "2xH100", "", "holds"),  # 70.55e9 x 2 B = 131.4 of 160 GiB
+        ("Llama-3.1-70B", "H100", "", "inconsistent"),  # 65.7 GiB in 8 bits
+        ("Llama-3.1-70B", "H100", 'dtype = "bf16"\n', "impossible"),
+        ("Llama-3.1-70B", "H100", 'dtype = "fp8"\n', "holds"),
+        ("Llama-3.1-405B", "H100", "", "impossible"),  # 189 GiB in 4 bits
+    ],
+)
+def test_weights(model: str, hardware: str, more: str, grade: str) -> None:
+    (finding,) = found(check_weights, f'model = "{model}"\nhardware = "{hardware}"\n{more}{TTFT}')
+    assert (finding.id, finding.grade, finding.of) == ("weights_fit", grade, ("ttft",))
+
+
+def test_weights_that_lie_elsewhere_are_not_judged() -> None:
+    text = 'model = "Llama-3.1-405B"\nhardware = "H100"\n'
+    assert found(check_weights, text + TTFT)
+    assert not found(check_weights, f'{text}engine_flags = "--cpu-offload-gb 700"\n{TTFT}')
+    assert not found(check_weights, 'hardware = "H100"\n' + TTFT)
+
+
+@pytest.mark.parametrize(("batch", "grade"), [(10, "holds"), (24, "impossible")])
+def test_a_batch(batch: int, grade: str) -> None:
+    # prompts of 1,024 tokens are 0.5 GiB: 10 take 5 GiB, 24 take 12 of the 24 - 12.55 = 11.45 GiB at most
+    text = A10 + row("tpot", 50, "ms", batch=batch, input_tokens=1024, id="gap")
+    (finding,) = found(check_batch, text + row("ttft", 1, "s", input_tokens=1024))
+    assert (finding.id, finding.grade, finding.of) == ("batch_fits", grade, ("gap",))
+    assert not found(check_batch, "cached_share = 0.5\n" + text)
+
+
+def test_clients_that_wait_for_room() -> None:
+    # an A10 holds 24 - 12.55 = 11.45 GiB of KV at most, or 22 prompts of 0.5 GiB; engines see less than 24 GiB
+    text = (
+        A10
+        + "input_tokens = 1024\n"
+        + row("ttft", 9, "s", concurrency=100, id="many")
+        + row("ttft", 1, "s", concurrency=8)
+    )
+    (finding,) = found(check_clients, text)
+    assert (finding.id, finding.grade, finding.of) == ("clients_fit", "suspicious", ("many",))
+    assert "of 100 clients are admitted" in finding.said
+    most = int(finding.said.split("at most ")[1].split()[0])
+    assert 18 <= most <= 22
+    # two instances of one hold twice as many; one of two GPUs has its weights once: (48 - 12.55) / 0.5 = 70
+    for layout, low, high in (("tp = 1", 36, 44), ("tp = 2", 62, 70)):
+        (finding,) = found(check_clients, f"{layout}\n{text.replace('A10 24GB', '2x A10')}")
+        assert low <= int(finding.said.split("at most ")[1].split()[0]) <= high
+
+
+def test_a_latent_that_every_gpu_holds() -> None:
+    # DeepSeek-V2-Lite: 31,104 B a token; 9e6 tokens are 260.7 GiB of 4 x 80, and 1,042.8 GiB where TP 4 repeats them
+    text = 'model = "DeepSeek-V2-Lite"\nhardware = "4xA100 80GB"\n' + row("kv_cache_tokens", 9_000_000)
+    (spread,) = found(check_pool, text)
+    (repeated,) = found(check_pool, "tp = 4\n" + text)
+    assert (spread.grade, repeated.grade) == ("holds", "impossible")
