@@ -79,6 +79,7 @@ def test_weights_that_lie_elsewhere_are_not_judged() -> None:
     assert found(check_weights, text + TTFT)
     assert not found(check_weights, f'{text}engine_flags = "--cpu-offload-gb 700"\n{TTFT}')
     assert not found(check_weights, 'hardware = "H100"\n' + TTFT)
+    assert not found(check_weights, f'{text}dtype = "w3"\n{TTFT}')  # no size is known of it
 
 
 @pytest.mark.parametrize(("batch", "grade"), [(10, "holds"), (24, "impossible")])

@@ -35,9 +35,11 @@ def test_one_block_more_than_the_prompt_fills() -> None:
     assert "9 blocks of 16 tokens" in holds.said
     (coarse,) = found(check_copy_bytes, MOONCAKE + copy(1024, 1.5, 95.23, "GB/s"))
     assert coarse.grade == "not_computable" and "leave 4% open" in str(coarse.reason)
-    # 128 tokens exactly are 18 MiB: 11 % less, which no unit explains
+    # 128 tokens exactly are 18 MiB: 2.2 MiB less, near a block of 16 tokens, if that is what blocks are
     without = MOONCAKE.replace("block_size = 16\n", "")
-    (apart,) = found(check_copy_bytes, without + copy(128, 0.54, 36.53, "GiB/s"))
+    (open_,) = found(check_copy_bytes, without + copy(128, 0.54, 36.53, "GiB/s"))
+    assert open_.grade == "not_computable" and "15.6 tokens more" in str(open_.reason)
+    (apart,) = found(check_copy_bytes, without + copy(128, 0.94, 136.53, "GiB/s"))
     assert (apart.id, apart.grade) == ("copy_bytes", "suspicious")
 
 

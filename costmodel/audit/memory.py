@@ -61,6 +61,7 @@ def check_weights(case: Case) -> Iterator[Finding]:
         subject = case.subject(run)
         try:
             key = (subject.model.name, subject.stated_dtype, subject.gpu.name, room_of(subject).gpus)
+            _ = subject.weight_bytes
         except Unknown:
             continue
         if not _elsewhere(run):

@@ -1,4 +1,4 @@
-"""A KV pool in bytes, tokens, blocks and sequences of full length, which must tell one story; weights as logs print them."""
+"""A KV pool in bytes, tokens, blocks and sequences of full length: one story; weights as logs print them."""
 
 from __future__ import annotations
 

@@ -18,6 +18,8 @@ from .subject import Subject, Unknown
 from .written import SLACK, readings, rounding
 
 COPY, SIZE = "copy_bytes", "kv_bytes"
+#: Tokens of the largest blocks in use: those of Mooncake's and LMCache's chunks.
+_LARGEST_BLOCK = 256
 
 
 def check_copy_bytes(case: Case) -> Iterator[Finding]:
@@ -36,7 +38,23 @@ def check_copy_bytes(case: Case) -> Iterator[Finding]:
         # A copy may leave out what the other side has; a stated payload is what was copied.
         apart = INCONSISTENT if run.number("payload", rate) else SUSPICIOUS
         open_ = SLACK + rounding(rate) + rounding(time)
-        yield from judge(COPY, (rate, time), what, moved, wanted, readings(rate), open_, apart)
+        for finding in judge(COPY, (rate, time), what, moved, wanted, readings(rate), open_, apart):
+            over = _over(case.subject(run, rate), run, rate, moved) if finding.id == COPY else None
+            if finding.grade != SUSPICIOUS or over is None:
+                yield finding
+                continue
+            reason = f"it is {over:.3g} tokens more than the prompt, which may be a block: its tokens are not stated"
+            yield not_computable(COPY, finding.of, what, reason)
+
+
+def _over(subject: Subject, run: Run, figure: Figure, moved: float) -> float | None:
+    """Tokens moved beyond the prompt, where a block of unstated size may be what they fill; else None."""
+    tokens = int(run.number("input_tokens", figure) or 0)
+    if run.number("block_size", figure) or not tokens:
+        return None
+    each = _held(subject, tokens + 1) - _held(subject, tokens)
+    over = (moved - _held(subject, tokens)) / each if each > 0 else 0.0
+    return over if 0 < over <= _LARGEST_BLOCK else None
 
 
 def _payload(subject: Subject, run: Run, figure: Figure) -> list[Expected]:
