@@ -1,0 +1,78 @@
+"""Options of engines, by their names in logs and reports, as conditions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from .sheet import Sheet
+
+VLLM = {
+    "model": "model",
+    "tensor_parallel_size": "tp",
+    "pipeline_parallel_size": "pp",
+    "max_model_len": "max_model_len",
+    "max_seq_len": "max_model_len",
+    "max_num_batched_tokens": "max_num_batched_tokens",
+    "max_num_seqs": "max_num_seqs",
+    "gpu_memory_utilization": "memory_utilization",
+    "block_size": "block_size",
+    "kv_cache_dtype": "kv_dtype",
+    "dtype": "dtype",
+}
+SGLANG = {
+    "model_path": "model",
+    "tp_size": "tp",
+    "pp_size": "pp",
+    "ep_size": "ep",
+    "context_length": "max_model_len",
+    "chunked_prefill_size": "max_num_batched_tokens",
+    "max_running_requests": "max_num_seqs",
+    "mem_fraction_static": "memory_utilization",
+    "page_size": "block_size",
+    "kv_cache_dtype": "kv_dtype",
+    "dtype": "dtype",
+}
+#: Values by which an engine chooses for itself: they state nothing.
+_OWN_CHOICE = ("auto", "none", "null", "")
+_ON, _OFF = ("true", "1"), ("false", "0")
+
+
+def state_args(sheet: Sheet, args: Mapping[str, object], names: Mapping[str, str], said: str) -> None:
+    """State the options that conditions have a name for; ``said``: the line or field they stand in."""
+    quantized = str(args.get("quantization") or "none").lower()
+    for option, condition in names.items():
+        text = str(args.get(option)).removeprefix("torch.")
+        if text.lower() in _OWN_CHOICE or (condition == "dtype" and quantized not in _OWN_CHOICE):
+            continue
+        if not sheet.state(condition, text, f"{said}, {option}"):
+            sheet.note(f"{said}, {option}: {text[:60]!r} is no {condition}")
+    if quantized not in _OWN_CHOICE:
+        sheet.state("dtype", quantized, f"{said}, quantization")
+    _state_cache(sheet, args, said)
+    _state_apart(sheet, args, said)
+    if str(args.get("speculative_config") or args.get("speculative_algorithm") or "none").lower() != "none":
+        sheet.warn("decoding is speculative: a step gives more than one token")
+
+
+def _state_apart(sheet: Sheet, args: Mapping[str, object], said: str) -> None:
+    """State copies of the engine and what copies KV between engines, where there is more than one."""
+    copies = str(args.get("data_parallel_size") or "1")
+    if copies.isdecimal() and int(copies) > 1:
+        sheet.state("instances", int(copies), said)
+    connector = re.search(
+        r"kv_connector['\"]?\s*[=:]\s*['\"]([A-Za-z0-9_]{1,60})", str(args.get("kv_transfer_config"))
+    )
+    if connector:
+        sheet.state("connector", connector[1], said)
+    elif str(args.get("disaggregation_mode") or "null").lower() not in _OWN_CHOICE:
+        sheet.state("connector", args.get("disaggregation_transfer_backend"), said)
+
+
+def _state_cache(sheet: Sheet, args: Mapping[str, object], said: str) -> None:
+    on = str(args.get("enable_prefix_caching")).lower()
+    off = str(args.get("disable_radix_cache")).lower()
+    if on in _ON or off in _OFF:
+        sheet.state("cache_state", "prefix cache on", said)
+    elif on in _OFF or off in _ON:
+        sheet.state("cache_state", "prefix cache off", said)
