@@ -63,10 +63,11 @@ def test_what_a_pool_does_not_say() -> None:
     [
         ("Llama-2-7B", "A10", "", "holds"),  # 12.55 of 24 GiB
         ("Llama-3.1-70B", "2xH100", "", "holds"),  # 70.55e9 x 2 B = 131.4 of 160 GiB
-        ("Llama-3.1-70B", "H100", "", "inconsistent"),  # 65.7 GiB in 8 bits
-        ("Llama-3.1-70B", "H100", 'dtype = "bf16"\n', "impossible"),
+        ("Llama-3.1-70B", "1xH100", "", "inconsistent"),  # 65.7 GiB in 8 bits
+        ("Llama-3.1-70B", "1xH100", 'dtype = "bf16"\n', "impossible"),
+        ("Llama-3.1-70B", "H100", 'dtype = "bf16"\n', "suspicious"),  # how many is not stated
         ("Llama-3.1-70B", "H100", 'dtype = "fp8"\n', "holds"),
-        ("Llama-3.1-405B", "H100", "", "impossible"),  # 189 GiB in 4 bits
+        ("Llama-3.1-405B", "1xH100", "", "impossible"),  # 189 GiB in 4 bits
     ],
 )
 def test_weights(model: str, hardware: str, more: str, grade: str) -> None:

@@ -82,6 +82,9 @@ def _weights(subject: Subject, of: tuple[str, ...]) -> Finding:
     told = f"{subject.model.name}: {_gib(size)} against {room.told} = {_gib(room.size)}"
     if size <= room.size:
         return Finding(WEIGHTS, HOLDS, of, f"weights take {size / room.size:.0%} of the memory", told)
+    if subject.machine.presumed:
+        said = "weights do not fit on one GPU, and how many there were is not stated"
+        return Finding(WEIGHTS, SUSPICIOUS, of, said, told)
     narrow = next((d for d in _LOADED if (b := _narrow(subject, d)) and b <= room.size), None)
     if narrow and subject.stated_dtype is None:
         said = f"weights fit in {narrow} and not in the checkpoint's dtype: which was loaded is not stated"

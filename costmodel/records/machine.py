@@ -21,6 +21,7 @@ _PLURAL = re.compile(
 #: What may stand between a number and the name of a GPU.
 _BETWEEN = ("x", "×", "*", "nvidia", "amd", "google", "node", "nodes")
 MOST_GPUS = 100_000
+_ONE_MEANT = "one is meant"
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Machine:
     def split(self) -> bool:
         """Whether prefill and decode run on different instances."""
         return bool(self.decode)
+
+    @property
+    def presumed(self) -> bool:
+        """Whether one GPU is meant only because no number is stated."""
+        return any(said.endswith(_ONE_MEANT) for said in self.said)
 
     @property
     def most_per_prompt(self) -> int | None:
@@ -88,7 +94,7 @@ def machine_of(conditions: Mapping[str, Stated]) -> Machine:
         and "nodes" not in conditions
     ):
         gpus = 1
-        said.append(f"{named!r} states no number of GPUs: one is meant")
+        said.append(f"{named!r} states no number of GPUs: {_ONE_MEANT}")
     return Machine(gpu, reason, gpus, per_prefill, per_decode, prefill, decode, tuple(said))
 
 
