@@ -6,18 +6,32 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from .bounds import check_bounds, invert_bounds
+from .bursts import check_bursts, invert_bursts
+from .cached import check_cached, check_ratio, check_repeated, invert_ratio
 from .case import Case
+from .chunks import check_chunks, invert_chunks
 from .copies import check_copies, invert_copies
+from .counts import check_characters
+from .crossings import invert_crossings
+from .descriptors import invert_descriptor_sizes, invert_descriptors, invert_posting
 from .finding import GRADES, Finding, Inversion
 from .identities import check_e2e, check_littles_law, check_rates
+from .interference import check_stalls, invert_stalls
+from .lengths import check_lengths, invert_lengths
 from .load import check_capacity, check_offered
 from .memory import check_batch, check_clients, check_pool, check_weights
+from .needed import check_far, invert_size
+from .parallel import check_bytes_read, invert_bytes_read, invert_tensor_parallel
 from .peaks import check_links, check_memory_stated, check_peaks
 from .pool import check_blocks, check_bytes_per_token, check_full_length, check_weight_bytes
+from .predictions import check_predictions, invert_predictions
+from .repeats import check_repeats, invert_repeats
+from .saturated import check_saturated, invert_saturated
 from .shares import check_shares
 from .slips import check_copy_bytes, check_kv_bytes
+from .split import invert_ratios, invert_split
 from .stages import check_stages, invert_handover
-from .trends import check_growth, invert_series
+from .trends import check_growth, check_serial, invert_series
 
 CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_bounds,
@@ -43,12 +57,43 @@ CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_blocks,
     check_full_length,
     check_weight_bytes,
+    check_repeated,
+    check_cached,
+    check_ratio,
+    check_characters,
+    check_serial,
+    check_stalls,
+    check_bursts,
+    check_saturated,
+    check_chunks,
+    check_repeats,
+    check_bytes_read,
+    check_far,
+    check_lengths,
+    check_predictions,
 )
 INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (
     invert_bounds,
     invert_copies,
     invert_series,
     invert_handover,
+    invert_ratio,
+    invert_stalls,
+    invert_bursts,
+    invert_saturated,
+    invert_chunks,
+    invert_descriptors,
+    invert_descriptor_sizes,
+    invert_posting,
+    invert_repeats,
+    invert_split,
+    invert_ratios,
+    invert_crossings,
+    invert_tensor_parallel,
+    invert_bytes_read,
+    invert_size,
+    invert_lengths,
+    invert_predictions,
 )
 
 
