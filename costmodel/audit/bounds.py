@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..records import Figure
+from ..serving.work import Chunk
 from ..units import format_si
 from .case import Case
-from .finding import HOLDS, IMPOSSIBLE, INCONSISTENT, Finding, Inversion, not_computable
+from .finding import HOLDS, IMPOSSIBLE, INCONSISTENT, SUSPICIOUS, Finding, Inversion, not_computable
 from .runs import Run
 from .subject import NARROW, Least, Subject, Unknown
 
 CHECK = "below_bound"
-PREFILL = ("ttft", "prefill_time")
+PREFILL = ("ttft", "prefill_time", "stall_time", "mixed_step_time")
 DECODE = ("tpot", "itl", "decode_step_time")
+#: Where a floor counts no more than parameters: nothing faster can be meant.
+_SIZES = ("as stated", "by its name", "of the model")
 #: Ways to make several tokens a step: the floor of a step is not that of a token then.
 _SPECULATIVE = re.compile(r"(?i)specul|eagle|medusa|\bmtp\b|draft|lookahead")
 
@@ -56,7 +59,7 @@ def _widened(subject: Subject, least: object) -> tuple[Least, Least | None]:
     """The least time in the stated dtype; where none is stated, in the fastest that the GPU has, too."""
     assert callable(least)
     found: Least = least(None)
-    if subject.stated_dtype is not None or found.dtype == "as stated":
+    if subject.stated_dtype is not None or found.dtype in _SIZES:
         return found, None
     for dtype in NARROW:
         try:
@@ -84,6 +87,9 @@ def _judged(figure: Figure, floor: Floor) -> Finding:
         return Finding(
             CHECK, INCONSISTENT, (figure.name,), said, f"{against}; {narrow.dtype}: {narrow.arithmetic}"
         )
+    if least.dtype == "by its name":
+        said = f"{told} is {value / least.seconds:.0%} of the least time of a dense model of the size in its name"
+        return Finding(CHECK, SUSPICIOUS, (figure.name,), said, against)
     said = f"{told} is {value / least.seconds:.0%} of the least time: impossible for a prompt computed whole"
     if figure.metric not in PREFILL and figure.metric not in ("input_throughput", "total_throughput"):
         said = f"{told} is faster than physics: {value / least.seconds:.0%} of the least time"
@@ -113,7 +119,19 @@ def uncached(run: Run, figure: Figure) -> tuple[int, int]:
 
 def _prompt(subject: Subject, run: Run, figure: Figure, dtype: str | None) -> Least:
     tokens, cached = uncached(run, figure)
+    if figure.metric == "mixed_step_time":
+        return _mixed(subject, run, figure, tokens, cached, dtype)
     return subject.prefill(tokens, cached, _gpus(subject.machine.most_per_prompt, subject), dtype)
+
+
+def _mixed(
+    subject: Subject, run: Run, figure: Figure, tokens: int, cached: int, dtype: str | None
+) -> Least:
+    """A step of a whole prompt, or of as much as the token budget takes, beside the stated decodes."""
+    batch = run.number("batch", figure) or 0.0
+    budget = run.number("max_num_batched_tokens", figure) or float("inf")
+    chunk = Chunk(int(min(tokens - cached, max(budget - batch, 1))), cached)
+    return subject.mixed((chunk,), batch, 0.0, _gpus(subject.machine.most_per_step, subject), dtype)
 
 
 def _step(subject: Subject, run: Run, figure: Figure, dtype: str | None) -> Least:

@@ -251,8 +251,32 @@ def _needs(case: Case) -> Iterator[Verdict]:
     )
 
 
+def _streams(case: Case) -> Iterator[Verdict]:
+    """The rate of one request, and that of all requests together, are not the same quantity."""
+    alone = _has(case, "user_throughput") or (
+        _has(case, "output_throughput") and _stated(case, "concurrency", "batch") == "1"
+    )
+    together = _has(case, "output_throughput", "total_throughput") and _stated(case, "concurrency", "batch") != "1"
+    if alone and not together:
+        yield Verdict("aggregate throughput of many requests", "", ("it is the rate of one request at a time",))
+    if together and not alone:
+        yield Verdict("tokens a second of one request", "", ("it is the rate of all requests together",))
+
+
+def _predictions(case: Case) -> Iterator[Verdict]:
+    """A prediction holds for the engine release that its model was fitted to."""
+    who, version = _stated(case, "predicted_by"), _stated(case, "engine_version", "engine_build")
+    if not who:
+        return
+    engine = _stated(case, "engine") or "the engine"
+    release = f"runs of {engine} {version}".strip()
+    reason = f"{who} predicts; which release of {engine} it was fitted to is not stated"
+    yield Verdict(f"measured {release}", "", (reason,))
+
+
 RULES: tuple[_Rule, ...] = (
     _mlperf, _loops, _ttft, _tpot, _statistics, _per_gpu, _tokens_counted, _cache, _builds, _needs,
+    _streams, _predictions,
 )  # fmt: skip
 
 

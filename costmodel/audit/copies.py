@@ -81,6 +81,9 @@ def payload_of(run: Run, subject: Subject, figure: Figure) -> tuple[float, str]:
     stated = run.number("payload", figure)
     if stated:
         return stated, format_si(stated, "byte")
+    regions, each = run.number("descriptors", figure), run.number("descriptor_bytes", figure)
+    if regions and each:
+        return regions * each, f"{regions:,.0f} x {format_si(each, 'byte')}"
     size = run.get("kv_bytes")
     if size is not None:
         return size.value, format_si(size.value, "byte")

@@ -91,7 +91,7 @@ class Series:
         return tuple(figure.name for _, figure in self.points)
 
 
-VARYING = ("concurrency", "burst", "input_tokens", "payload", "descriptors", "arrival_rate", "batch", "tp")
+VARYING = ("concurrency", "burst", "input_tokens", "payload", "descriptors", "descriptor_bytes", "arrival_rate", "batch", "tp")
 
 
 def series_of(record: Record, fewest: int = 3) -> Iterator[Series]:
@@ -116,7 +116,8 @@ def series_of(record: Record, fewest: int = 3) -> Iterator[Series]:
 
 
 #: Conditions that follow from another one that varies.
-_FOLLOWING = {"input_tokens": ("payload", "descriptors"), "payload": ("input_tokens", "descriptors")}
+_FOLLOWING = {"input_tokens": ("payload", "descriptors"), "payload": ("input_tokens", "descriptors"),
+              "descriptor_bytes": ("payload",), "tp": ("gpus", "hardware")}  # fmt: skip
 
 
 def named(figures: Sequence[Figure]) -> tuple[str, ...]:

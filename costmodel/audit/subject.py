@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -23,6 +23,7 @@ from ..serving.bound import Bound, step_bound
 from ..serving.instance import InstanceKind, default_cache_dtype
 from ..serving.work import Chunk
 from ..units import format_si
+from .plain import FOUR_BITS, Plain, plain_of, sized
 
 #: Narrow dtypes that an engine may load a checkpoint in without the report saying so, fastest first.
 NARROW = ("fp4", "fp8", "int8")
@@ -35,11 +36,12 @@ class Unknown(Exception):
 
 @dataclass(frozen=True)
 class Least:
-    """What physics needs at least, and how that was counted."""
+    """What physics needs at least, and how that was counted; ``bytes_moved``: of all GPUs."""
 
     seconds: float
     arithmetic: str
     dtype: str
+    bytes_moved: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -104,51 +106,68 @@ class Subject:
 
     def prefill(self, tokens: int, cached: int, gpus: int, dtype: str | None = None) -> Least:
         """Least time of a prompt of ``tokens``, ``cached`` of them found in a cache, on so many GPUs."""
-        own = self._simple()
-        if own is not None:
-            flop = 2 * own * (tokens - cached)
-            peak = self.gpu.peak_flop_per_s("bf16") * gpus
-            said = f"2 x {own:.4g} parameters x {tokens - cached:,} tokens / ({gpus} x {_flops(self.gpu.peak_flop_per_s('bf16'))})"
-            return Least(flop / peak, f"{said} = {_s(flop / peak)}", "as stated")
+        plain = self.plain
+        if plain is not None:
+            flop, peak = 2 * plain.parameters * (tokens - cached), plain.peak(self.gpu)
+            said = f"2 x {plain.parameters:.4g} parameters {plain.source} x {tokens - cached:,} tokens / ({gpus} x {_flops(peak)})"
+            return Least(flop / peak / gpus, f"{said} = {_s(flop / peak / gpus)}", plain.source)
         kind = self.kind(dtype)
         bound = step_bound(kind, (Chunk(tokens - cached, cached),), 1, 0, 0)
         return _least(bound, kind, gpus, f"{tokens - cached:,} prompt tokens")
 
     def decode(self, batch: float, context: float, gpus: int, dtype: str | None = None) -> Least:
         """Least time of a decode step of ``batch`` sequences over ``context`` cached tokens in all."""
-        own = self._simple()
-        if own is not None:
-            each = (
-                1.0
-                if str(self.stated_dtype) in ("fp8", "int8")
-                else 0.5
-                if "4" in str(self.stated_dtype)
-                else 2.0
+        plain = self.plain
+        if plain is not None:
+            rate, bytes_ = self.gpu.memory_bytes_per_s, plain.parameters * plain.bytes_each
+            said = f"{plain.parameters:.4g} parameters {plain.source} x {plain.bytes_each:g} B"
+            if context and self._cached_each is not None:
+                bytes_ += self._cached_each * context
+                said += f" and {format_si(self._cached_each * context, 'byte')} of KV"
+            time = bytes_ / (rate * gpus)
+            return Least(
+                time, f"{said} / ({gpus} x {format_si(rate, 'byte/second')}) = {_s(time)}", plain.source
             )
-            time = own * each / (self.gpu.memory_bytes_per_s * gpus)
-            said = f"{own:.4g} parameters x {each:g} B / ({gpus} x {format_si(self.gpu.memory_bytes_per_s, 'byte/second')})"
-            return Least(time, f"{said} = {_s(time)}", "as stated")
         kind = self.kind(dtype)
         bound = step_bound(kind, (), 0, batch, context)
         return _least(bound, kind, gpus, f"a decode step of {batch:g} over {context:,.0f} cached tokens")
 
-    def mixed(self, chunk: int, prefix: int, batch: float, context: float, gpus: int) -> Least:
-        """Least time of a step of decodes and one chunk of a prompt."""
-        kind = self.kind()
-        bound = step_bound(kind, (Chunk(chunk, prefix),), 0, batch, context)
-        return _least(bound, kind, gpus, f"{chunk:,} prompt tokens beside {batch:g} decodes")
+    def mixed(
+        self, chunks: Sequence[Chunk], batch: float, context: float, gpus: int, dtype: str | None = None
+    ) -> Least:
+        """Least time of a step of decodes and chunks of prompts."""
+        kind = self.kind(dtype)
+        bound = step_bound(kind, chunks, 0, batch, context)
+        tokens = sum(chunk.tokens for chunk in chunks)
+        return _least(bound, kind, gpus, f"{tokens:,} prompt tokens beside {batch:g} decodes")
 
-    def _simple(self) -> float | None:
-        """Stated parameters where the model itself is not known."""
+    @cached_property
+    def plain(self) -> Plain | None:
+        """The model as no more than its size: where it is not packaged, or in a dtype that no engine makes of it."""
         try:
             _ = self.model
-            return None
         except Unknown:
-            stated = self.conditions.get("active_parameters") or self.conditions.get("parameters")
-            if not isinstance(stated, int | float):
+            found = plain_of(self.conditions, self.stated_dtype)
+            if found is None:
                 raise
             _ = self.gpu
-            return float(stated)
+            return found
+        if self.stated_dtype not in FOUR_BITS:
+            return None
+        try:
+            _ = self.kind()
+            return None
+        except Unknown:
+            active = count_parameters(self.model).active_parameters
+            return sized(float(active), self.stated_dtype, "of the model")
+
+    @property
+    def _cached_each(self) -> float | None:
+        """KV bytes that a decode reads of a cached token, where all of them are read."""
+        try:
+            return (self.kv_bytes(8192) - self.kv_bytes(4096)) / 4096
+        except Unknown:
+            return None
 
     def kv_bytes(self, tokens: int) -> float:
         """KV bytes of a sequence, each stored once."""
@@ -165,8 +184,8 @@ class Subject:
         """Bytes of the weights as loaded."""
         try:
             return float(weight_bytes(self.model, self.stated_dtype))
-        except InputError:
-            return float(weight_bytes(self.model))
+        except InputError as error:
+            raise Unknown(str(error)) from None
 
     @property
     def parameters(self) -> int:
@@ -210,7 +229,7 @@ def _least(bound: Bound, kind: InstanceKind, gpus: int, what: str) -> Least:
             f"{format_si(bound.bytes_moved, 'byte')} at least",
             format_si(kind.memory_peak, "byte/second"),
         )
-    return Least(seconds, f"{what}: {work} / ({gpus} x {rate}) = {_s(seconds)}", kind.product_dtype)
+    return Least(seconds, f"{what}: {work} / ({gpus} x {rate}) = {_s(seconds)}", kind.product_dtype, bound.bytes_moved)
 
 
 def _s(seconds: float) -> str:

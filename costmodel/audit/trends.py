@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from ..units import format_si
@@ -173,3 +174,42 @@ def check_growth(case: Case) -> Iterator[Finding]:
             grade = INCONSISTENT if grown < FLAT * must else SUSPICIOUS
             said = f"times grow by {max(grown, 0) / must:.0%} of what the longer prompts' work takes at peak rates"
             yield Finding("growth_with_tokens", grade, series.names, said, told)
+
+
+#: Growth of TTFT over that of clients, as exponents, within which prompts queue for one server.
+_PROPORTIONAL = (0.75, 1.25)
+#: Multiple of a prompt's work at peak from which its service is overhead.
+_OVERHEAD = 5.0
+
+
+def check_serial(case: Case) -> Iterator[Finding]:
+    """TTFT in proportion to the clients of a closed loop: prompts are served one at a time, each in the slope."""
+    for series in case.series:
+        if (series.metric, series.varies) != ("ttft", "concurrency") or series.run.number("arrival_rate"):
+            continue
+        (few, first), (many, last) = series.points[0], series.points[-1]
+        if many < 4 * max(few, 1) or not 0 < first.value < last.value:
+            continue
+        exponent = math.log(last.value / first.value) / math.log(many / max(few, 1))
+        if _PROPORTIONAL[0] <= exponent <= _PROPORTIONAL[1]:
+            yield _serial(case, series, exponent)
+
+
+def _serial(case: Case, series: Series, exponent: float) -> Finding:
+    points = [(x, figure.value) for x, figure in series.points]
+    service = line(points)[1]
+    told = f"{len(points)} points: TTFT grows as clients to the power of {exponent:.2g}, {format_si(service, 'second')} a client"
+    said = f"prompts are computed one after the other, {format_si(service, 'second')} each"
+    figure = series.points[-1][1]
+    subject, tokens = case.subject(series.run, figure), series.run.number("input_tokens", figure)
+    try:
+        least = subject.prefill(int(tokens or 0), 0, subject.machine.most_per_prompt or 0) if tokens else None
+    except (Unknown, ZeroDivisionError):
+        least = None
+    if least is None or service <= 0:
+        return Finding("serial_prefill", HOLDS, series.names, said, told)
+    ratio, told = service / least.seconds, f"{told}; {least.arithmetic}"
+    if ratio < _OVERHEAD:
+        return Finding("serial_prefill", HOLDS, series.names, f"{said}, {ratio:.3g} times their work at peak", told)
+    said += f", {ratio:.3g} times their work at peak: overhead of a request dominates, not FLOPs"
+    return Finding("serial_prefill", SUSPICIOUS, series.names, said, told)

@@ -1,0 +1,136 @@
+"""What chunks of a prompt read again: earlier keys and values, and on a mixture of experts nearly all experts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..formulas.moe import distinct_experts
+from ..inputs.model import Experts
+from ..units import format_si
+from .case import Case
+from .finding import HOLDS, SUSPICIOUS, Finding, Inversion
+from .runs import Run
+from .subject import Subject, Unknown
+
+CHECK = "chunk_rereads"
+#: Part of a prompt's least time below which re-reads are no cause of anything.
+_NEGLIGIBLE = 0.1
+
+
+@dataclass(frozen=True)
+class Chunked:
+    """A prompt of ``tokens`` in ``passes`` of ``chunk``."""
+
+    run: Run
+    subject: Subject
+    tokens: int
+    chunk: int
+
+    @property
+    def passes(self) -> int:
+        """Passes over the model."""
+        return math.ceil(self.tokens / self.chunk)
+
+    @property
+    def of(self) -> tuple[str, ...]:
+        """Names of the run's figures."""
+        return tuple(figure.name for figure in self.run.figures)
+
+
+def _prompts(case: Case) -> Iterator[Chunked]:
+    seen = set()
+    for run in case.runs:
+        tokens, chunk = run.number("input_tokens"), run.number("max_num_batched_tokens")
+        if not tokens or not chunk or chunk >= tokens or (tokens, chunk) in seen:
+            continue
+        seen.add((tokens, chunk))
+        yield Chunked(run, case.subject(run), int(tokens), int(chunk))
+
+
+def kv_read_again(prompt: Chunked) -> tuple[float, str]:
+    """Return the bytes of earlier keys and values that later chunks read. Raises Unknown."""
+    n, each = prompt.passes, prompt.subject.kv_bytes(prompt.chunk) / prompt.chunk
+    again = prompt.chunk * n * (n - 1) // 2
+    return (
+        again * each,
+        f"{prompt.chunk:,} x {n} x {n - 1} / 2 = {again:,} tokens read again, {each:,.0f} B each",
+    )
+
+
+def expert_bytes(subject: Subject, tokens: int) -> float:
+    """Return the bytes of experts that a pass of so many tokens reads, spread evenly; 0 without experts."""
+    total = 0.0
+    for layer in subject.model.layers:
+        for block in layer.blocks:
+            if isinstance(block, Experts):
+                hidden = block.latent or subject.model.hidden
+                one = block.matrices * hidden * block.width * subject.weight_bytes / subject.parameters
+                total += layer.count * one * float(distinct_experts(block.experts, block.top_k, tokens))
+    return total
+
+
+def invert_chunks(case: Case) -> Iterator[Inversion]:
+    """Say what the chunks of a prompt read again, in bytes and, where the GPUs are known, in time."""
+    for prompt in _prompts(case):
+        try:
+            size, told = kv_read_again(prompt)
+            yield from _read(prompt, "kv_reread", size, told, "earlier keys and values")
+            experts = expert_bytes(prompt.subject, prompt.chunk)
+        except Unknown:
+            continue
+        if experts:
+            once = expert_bytes(prompt.subject, prompt.tokens)
+            size = prompt.passes * experts - once
+            told = f"{prompt.passes} passes x {format_si(experts, 'byte')} - {format_si(once, 'byte')} of one pass"
+            yield from _read(prompt, "expert_reread", size, told, "experts")
+
+
+def _read(prompt: Chunked, quantity: str, size: float, told: str, what: str) -> Iterator[Inversion]:
+    yield Inversion(
+        f"{quantity}_bytes", size, prompt.of, told, None, f"{what} that the chunks of a prompt read again"
+    )
+    try:
+        time, how = _time(prompt, size)
+    except Unknown as why:
+        yield Inversion(f"{quantity}_s", None, prompt.of, told, None, "", str(why))
+        return
+    yield Inversion(f"{quantity}_s", time, prompt.of, f"{told} / {how}", None,
+                    f"reading {what} again takes {format_si(time, 'second')} of a prompt at peak")  # fmt: skip
+
+
+def _time(prompt: Chunked, size: float) -> tuple[float, str]:
+    gpus, rate = prompt.subject.machine.most_per_prompt, prompt.subject.gpu.memory_bytes_per_s
+    if gpus is None:
+        raise Unknown("the number of GPUs is not stated")
+    return size / (gpus * rate), f"({gpus} x {format_si(rate, 'byte/second')})"
+
+
+def check_chunks(case: Case) -> Iterator[Finding]:
+    """Compare what chunks read again with the least time of the prompt, and with a slow-down that is claimed."""
+    for prompt in _prompts(case):
+        try:
+            gpus = prompt.subject.machine.most_per_prompt
+            if gpus is None:
+                continue
+            kv, _ = _time(prompt, kv_read_again(prompt)[0])
+            experts = prompt.passes * expert_bytes(prompt.subject, prompt.chunk) - expert_bytes(
+                prompt.subject, prompt.tokens
+            )
+            again, least = (
+                kv + _time(prompt, max(experts, 0))[0],
+                prompt.subject.prefill(prompt.tokens, 0, gpus),
+            )
+        except Unknown:
+            continue
+        part = again / least.seconds
+        told = f"{format_si(again, 'second')} read again at peak beside {least.arithmetic}"
+        claim = prompt.run.get("prefill_time_ratio")
+        if claim is not None and claim.value > 1 + 2 * part:
+            said = f"{claim.text} is claimed; reading again makes at most {1 + part:.3g}x: passes have an overhead of their own"
+            yield Finding(CHECK, SUSPICIOUS, (claim.name,), said, told)
+            continue
+        small = "no cause of a slow-down" if part < _NEGLIGIBLE else "a part of what chunks cost"
+        said = f"what {prompt.passes} chunks read again is {part:.1%} of the prompt's least time: {small}"
+        yield Finding(CHECK, HOLDS, prompt.of, said, told)
