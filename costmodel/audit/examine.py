@@ -10,6 +10,7 @@ from .bursts import check_bursts, invert_bursts
 from .cached import check_cached, check_ratio, check_repeated, invert_ratio
 from .case import Case
 from .chunks import check_chunks, invert_chunks
+from .claims import check_populations
 from .copies import check_copies, invert_copies
 from .counts import check_characters
 from .crossings import invert_crossings
@@ -21,7 +22,7 @@ from .lengths import check_lengths, invert_lengths
 from .load import check_capacity, check_offered
 from .memory import check_batch, check_clients, check_pool, check_weights
 from .needed import check_far, invert_size
-from .parallel import check_bytes_read, invert_bytes_read, invert_tensor_parallel
+from .parallel import check_bytes_read, invert_all_reduce, invert_bytes_read, invert_tensor_parallel
 from .peaks import check_links, check_memory_stated, check_peaks
 from .pool import check_blocks, check_bytes_per_token, check_full_length, check_weight_bytes
 from .predictions import check_predictions, invert_predictions
@@ -29,7 +30,7 @@ from .repeats import check_repeats, invert_repeats
 from .saturated import check_saturated, invert_saturated
 from .shares import check_shares
 from .slips import check_copy_bytes, check_kv_bytes
-from .split import invert_ratios, invert_split
+from .split import invert_ratios, invert_split, invert_wire
 from .stages import check_stages, invert_handover
 from .trends import check_growth, check_serial, invert_series
 
@@ -61,6 +62,7 @@ CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_cached,
     check_ratio,
     check_characters,
+    check_populations,
     check_serial,
     check_stalls,
     check_bursts,
@@ -88,8 +90,10 @@ INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (
     invert_repeats,
     invert_split,
     invert_ratios,
+    invert_wire,
     invert_crossings,
     invert_tensor_parallel,
+    invert_all_reduce,
     invert_bytes_read,
     invert_size,
     invert_lengths,
