@@ -61,15 +61,18 @@ class Offered:
 
     def first(self, count: int) -> Offered:
         """The same load, its first requests alone: enough for each client to send some."""
-        kept = max(count, _EACH * (self.concurrency or 0))
+        kept = max(count, 2 * (self.concurrency or 0))
         return replace(self, requests=self.requests[:kept])
 
     def lighter(self, share: float) -> Offered:
-        """The load less by a share: fewer clients, or arrivals further apart. Raises Unknown where it has no rate."""
+        """The load less by a share: fewer clients (one at least), or arrivals further apart.
+
+        Raises Unknown where that leaves no client, or where requests have no rate.
+        """
         if self.concurrency is not None:
-            fewer = round(self.concurrency * (1 - share))
-            if not 1 <= fewer < self.concurrency:
-                raise Unknown(f"{self.concurrency} clients cannot be {share:.0%} fewer")
+            fewer = self.concurrency - max(1, round(share * self.concurrency))
+            if fewer < 1:
+                raise Unknown("one client cannot be fewer")
             return replace(self, concurrency=fewer)
         if self.form == BURST:
             raise Unknown("requests that come all at once have no rate")

@@ -241,11 +241,16 @@ class _Reader:
         """Budgets of a step: stated, passed, or the engine's defaults on this GPU."""
         own, run = made.settings, self.run
         budget, seqs = run.number("max_num_batched_tokens"), run.number("max_num_seqs")
-        usual = _defaults(made, gpu, budget, seqs) if self.engine else (own.token_budget, own.max_seqs)
         whose = f"default of {self.engine} on {gpu.name}" if self.engine else "not stated"
-        tokens = self.chosen("token_budget", own.token_budget, budget and int(budget), usual[0], whose)
-        most = self.chosen("max_seqs", own.max_seqs, seqs and int(seqs), usual[1], whose)
-        ahead = self.chosen("lag", own.lag, None, self._plans_ahead(), "vLLM plans a step ahead from V1 on")
+        usual = _defaults(made, gpu, None, seqs)[0] if self.engine else own.token_budget
+        tokens = self.chosen("token_budget", own.token_budget, budget and int(budget), usual, whose)
+        usual = _defaults(made, gpu, tokens, None)[1] if self.engine else own.max_seqs
+        most = self.chosen("max_seqs", own.max_seqs, seqs and int(seqs), usual, whose)
+        plans = self._plans_ahead()
+        why = (
+            "vLLM plans a step ahead from V1 on" if plans else "not stated: a step is planned when it begins"
+        )
+        ahead = self.chosen("lag", own.lag, None, plans, why)
         first = next((side for side in _FIRST_TOKEN if side in run.text("first_token")), None)
         if "first_token" in self.passed or first is None:
             first = own.first_token

@@ -15,7 +15,7 @@ from ..evaluate.replay import Replay
 from ..evaluate.timeline import Record
 from ..inputs.efficiency import COVER
 from ..inputs.workload import Slo
-from ..serving.band import edges, factors, moves, spread, used_kinds
+from ..serving.band import WHOLE, edges, factors, moves, spread, used_kinds
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.step import seconds_by_kind
@@ -248,6 +248,10 @@ class Replays:
                 }
             self._moved[key] = play(self.ran.strategy, deployment, self.probe, tables, queued=self.queued)
         return self._moved[key]
+
+    def all_steps(self, factor: float) -> Played:
+        """The probe with all steps longer by a factor."""
+        return self.moved(WHOLE, factor - 1)
 
     def predicted(self, measure: str, word: str) -> Banded | None:
         """Return what is predicted of a statistic of a measure, with its band; None where no request has it."""

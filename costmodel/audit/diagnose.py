@@ -1,0 +1,382 @@
+"""What hurts a run: the account that leads, how sure that is, what is not in the model, and what would move it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..units import format_si
+from .accounts import ALONE, MEANING, accounts_of, leading
+from .levers import Lever, Levers, best
+from .predict import LOADED, Basis, Prediction, Row
+from .replays import Replays
+
+#: How sure a diagnosis is, most first; the last: the ledger cannot carry it.
+SURE, LIKELY, UNSURE, NOT_CARRIED = "sure", "likely", "unsure", "not carried"
+MEASURED, LEDGER = "measured stages", "predicted ledger"
+#: Figures that are diagnosed, and which of their statistics, as far as they were measured.
+FIGURES, STATISTICS = ("ttft", "tpot", "e2e"), ("mean", None, "p50", "p95", "p90", "p99")
+#: Width of the interval of a measured figure, over itself, above which its run is too short to be sure.
+_WIDE = 0.5
+#: An account below this share of a figure does not hurt it.
+_SMALL = 0.05
+#: Part of what is not predicted that something has to reach to be a suspect.
+_SUSPECT = 0.5
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account of a figure: seconds (of TPOT: a token), its share, and its seconds at both edges of the band."""
+
+    name: str
+    meaning: str
+    seconds: float
+    share: float
+    low_s: float | None = None
+    high_s: float | None = None
+
+
+@dataclass(frozen=True)
+class RuledOut:
+    """What is too short to be the part that is not predicted: its seconds, and how many times as long it would be."""
+
+    what: str
+    seconds: float
+    times: float
+    said: str
+
+
+@dataclass(frozen=True)
+class Diagnosed:
+    """One figure: which account of the ledger hurts it, and what would move it.
+
+    ``unexplained_s``: measured less predicted, signed; ``unexplained_share`` of the measured. ``basis``: measured
+    stages, or the predicted ledger. ``account``: the one that leads beyond what a request takes alone, with its seconds
+    and share of the figure; None with ``account_reason``. ``grade`` and ``sureness``: how sure, and by which figures.
+    ``levers``: what each moved setting does to the prediction, most helpful first; ``setting``: the best of settings
+    and strategies.
+    """
+
+    measure: str
+    statistic: str | None
+    measured_s: float
+    predicted_s: float | None
+    low_s: float | None
+    high_s: float | None
+    inside: bool | None
+    unexplained_s: float | None
+    unexplained_share: float | None
+    basis: str | None
+    accounts: tuple[Account, ...]
+    account: str | None
+    account_s: float | None
+    account_share: float | None
+    account_reason: str | None
+    grade: str | None
+    sureness: str | None
+    ruled_out: tuple[RuledOut, ...]
+    levers: tuple[Lever, ...]
+    setting: Lever | None
+    setting_reason: str | None
+    said: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Figures of a run that were measured, each with what hurts it; none, with the ``reason``."""
+
+    figures: tuple[Diagnosed, ...]
+    reason: str | None = None
+
+
+def diagnose(basis: Basis, prediction: Prediction, statistic: str | None = None) -> Diagnosis:
+    """Return what hurts TTFT, TPOT and E2E of a run. ``statistic``: the one to look at, where it was measured."""
+    replays = None if basis.unanswered else basis.replays
+    rows = [row for measure in FIGURES if (row := _chosen(prediction, measure, statistic))]
+    if not rows:
+        return Diagnosis((), "neither TTFT, TPOT nor E2E was measured")
+    if replays is None:
+        return Diagnosis((), basis.unanswered)
+    levers = Levers(replays)
+    return Diagnosis(tuple(_Figure(basis, prediction, row, replays, levers).diagnosed for row in rows))
+
+
+def _chosen(prediction: Prediction, measure: str, statistic: str | None) -> Row | None:
+    found = {row.statistic: row for row in prediction.rows if row.measure == measure}
+    wanted = (statistic, *STATISTICS) if statistic else STATISTICS
+    return next((found[word] for word in wanted if word in found), None)
+
+
+class _Figure:
+    """One figure under diagnosis."""
+
+    def __init__(
+        self, basis: Basis, prediction: Prediction, row: Row, replays: Replays, levers: Levers
+    ) -> None:
+        self.basis, self.prediction, self.row = basis, prediction, row
+        self.replays, self._levers = replays, levers
+        self.word = row.statistic or "mean"
+
+    @property
+    def diagnosed(self) -> Diagnosed:
+        """All that there is to say of the figure."""
+        row, gap = self.row, self.gap
+        name, seconds = self.lead
+        grade, sureness = self.graded
+        levers = self.levers
+        setting = best(levers) if self._in_ledger else None
+        return Diagnosed(
+            measure=row.measure,
+            statistic=row.statistic,
+            measured_s=row.measured_s,
+            predicted_s=row.predicted_s,
+            low_s=row.low_s,
+            high_s=row.high_s,
+            inside=row.inside,
+            unexplained_s=gap,
+            unexplained_share=None if gap is None or not row.measured_s else gap / row.measured_s,
+            basis=self.source,
+            accounts=self.accounts,
+            account=name,
+            account_s=seconds,
+            account_share=None if seconds is None or not self.whole else seconds / self.whole,
+            account_reason=None if name else self.no_account,
+            grade=grade,
+            sureness=sureness,
+            ruled_out=self.ruled_out,
+            levers=levers,
+            setting=setting,
+            setting_reason=None if setting else self._no_setting(levers),
+            said=self._said(name, seconds),
+        )
+
+    # --- accounts ------------------------------------------------------------------------------------
+
+    @property
+    def gap(self) -> float | None:
+        """Measured less predicted, seconds."""
+        return None if self.row.predicted_s is None else self.row.measured_s - self.row.predicted_s
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the figure is predicted by a replay, which has a ledger."""
+        return self.row.form == LOADED
+
+    @cached_property
+    def predicted(self) -> dict[str, float]:
+        """Accounts of the figure in the replay."""
+        if not self.loaded:
+            return {}
+        first = self.basis.ran.deployment.settings.first_token if self.basis.ran else "decode"
+        return accounts_of(self.replays.nominal, self.row.measure, self.word, first)
+
+    @cached_property
+    def stages(self) -> dict[str, float]:
+        """Accounts of TTFT from stages that were measured with the same statistic; nothing without a measured queue.
+
+        Percentiles of stages do not add up to that of TTFT: only means are taken apart.
+        """
+        if self.row.measure != "ttft" or self.word != "mean":
+            return {}
+        stated = {
+            r.measure: r.measured_s for r in self.prediction.stages if r.statistic == self.row.statistic
+        }
+        queue, prefill = stated.get("prefill_queue_time"), stated.get("prefill_time")
+        if queue is None:
+            return {}
+        found = {"queue_s": queue}
+        alone = self.predicted.get("prefill_s")
+        if prefill is not None:
+            found |= (
+                {"prefill_s": prefill}
+                if alone is None
+                else {"prefill_s": alone, "stretch_s": prefill - alone}
+            )
+        if "kv_transfer_time" in stated:
+            found["transfer_s"] = stated["kv_transfer_time"]
+        return {**found, "rest_s": self.row.measured_s - sum(found.values())}
+
+    @property
+    def source(self) -> str | None:
+        """Where the accounts come from."""
+        return MEASURED if self.stages else LEDGER if self.predicted else None
+
+    @property
+    def whole(self) -> float:
+        """What the accounts add up to, seconds."""
+        return self.row.measured_s if self.stages else self.row.predicted_s or 0.0
+
+    @cached_property
+    def edges(self) -> list[dict[str, float]]:
+        """Accounts at the fast and at the slow edge of the band of steps; none where steps have no band."""
+        if not self.predicted or self.replays.fitted:
+            return []
+        factor = self.replays.step_spread(self.row.measure)
+        first = self.replays.ran.deployment.settings.first_token
+        played = [self.replays.all_steps(1 / factor), self.replays.all_steps(factor)]
+        return [accounts_of(each, self.row.measure, self.word, first) for each in played]
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        """The accounts, largest first."""
+        own = self.stages or self.predicted
+        ends = self.edges if not self.stages else []
+        return tuple(
+            Account(
+                name,
+                MEANING[name],
+                value,
+                value / self.whole if self.whole else 0.0,
+                min(e.get(name, 0.0) for e in ends) if ends else None,
+                max(e.get(name, 0.0) for e in ends) if ends else None,
+            )
+            for name, value in sorted(own.items(), key=lambda each: -each[1])
+        )
+
+    @cached_property
+    def lead(self) -> tuple[str, float] | tuple[None, None]:
+        """The account that hurts most, where one does and the ledger can carry it."""
+        return _lead(self.stages or self.predicted) if self._carried else (None, None)
+
+    @property
+    def _carried(self) -> bool:
+        """Whether the accounts can name what leads: they were measured, or the ledger holds."""
+        return bool(self.stages) or self._in_ledger
+
+    @property
+    def _in_ledger(self) -> bool:
+        """Whether what leads the ledger would lead wherever the part that is not predicted belongs."""
+        if self.row.inside is not False:
+            return True
+        ranked = leading(self.predicted)
+        second = ranked[1][1] if len(ranked) > 1 else 0.0
+        return bool(ranked) and ranked[0][1] - second > abs(self.gap or 0.0)
+
+    @property
+    def no_account(self) -> str:
+        """Why no account leads."""
+        if not (self.stages or self.predicted):
+            return self.row.reason or "a single step has no ledger"
+        if not self._carried:
+            return f"the ledger cannot carry it: {self._outside()}"
+        alone = sum(v for k, v in (self.stages or self.predicted).items() if k in ALONE)
+        return f"{alone / self.whole:.0%} of it is what a request takes alone: no account hurts it"
+
+    # --- how sure ------------------------------------------------------------------------------------
+
+    @cached_property
+    def graded(self) -> tuple[str, str] | tuple[None, None]:
+        """How sure the diagnosis is, and why."""
+        row = self.row
+        if not (self.stages or self.predicted):
+            return None, None
+        if self.stages:
+            ranked = leading(self.stages)
+            clear = len(ranked) < 2 or ranked[0][1] > 2 * ranked[1][1]
+            return (SURE if clear else LIKELY), f"the stages were measured{self._noise_told()}"
+        if not self._carried:
+            return NOT_CARRIED, self._outside()
+        if row.inside is None:
+            return UNSURE, f"the prediction has no band: {row.reason}"
+        if not row.inside:
+            return LIKELY, f"{self._outside()}; what leads would lead wherever that belongs"
+        told = f"measured {_s(row.measured_s)} lies within {_s(row.low_s)} to {_s(row.high_s)}"
+        own = _lead(self.predicted)[0]
+        other = [name for each in self.edges if (name := _lead(each)[0]) != own]
+        if other:
+            what = MEANING[other[0]] if other[0] else "no account"
+            return UNSURE, f"{told}, but at an edge of the band {what} leads"
+        steady = f"{told}, and {'the same account leads' if own else 'none leads'} at both edges of the band"
+        if self._width is None or self._width > _WIDE:
+            return LIKELY, f"{steady}{self._noise_told()}"
+        return SURE, f"{steady}{self._noise_told()}"
+
+    @property
+    def _width(self) -> float | None:
+        low, high = self.row.measured_low_s, self.row.measured_high_s
+        return (
+            None
+            if low is None or high is None or not self.row.measured_s
+            else (high - low) / self.row.measured_s
+        )
+
+    def _noise_told(self) -> str:
+        if self._width is None:
+            return f"; {self.row.measured_reason}" if self.row.measured_reason else ""
+        return f"; another run would move the figure by some {self._width / 2:.0%} either way"
+
+    def _outside(self) -> str:
+        row, gap = self.row, self.gap or 0.0
+        told = f"predicted {_s(row.predicted_s)} ({_s(row.low_s)} to {_s(row.high_s)}), measured {_s(row.measured_s)}"
+        if gap >= 0:
+            return f"{told}: {gap / row.measured_s:.0%} of it is not in the model"
+        return f"{told}: less than predicted, so that the run did less than is stated of it, or did it faster"
+
+    # --- what it cannot be ---------------------------------------------------------------------------
+
+    @property
+    def ruled_out(self) -> tuple[RuledOut, ...]:
+        """What takes too little to be the part that is not predicted."""
+        if self.row.inside is not False or self.gap is None or self.gap <= 0:
+            return ()
+        return tuple(
+            RuledOut(
+                what,
+                seconds,
+                self.gap / seconds,
+                f"{told}: it would have to take {self.gap / seconds:,.0f} times as long",
+            )
+            for what, seconds, told in self._suspects()
+            if 0 < seconds < _SUSPECT * self.gap
+        )
+
+    def _suspects(self) -> list[tuple[str, float, str]]:
+        """What a request takes whatever the others do: the copy, its prompt, its decoding."""
+        found, ran = [], self.replays.ran
+        if not ran.strategy.pooled:
+            requests = self.replays.probe.requests
+            tokens = round(sum(r.isl for r in requests) / len(requests))
+            what, path = f"the copy of {tokens:,} tokens", ran.deployment.path
+            rate = format_si(path.bandwidth_bytes_per_s, "byte/second")
+            found.append((what, path.wire_s(tokens), f"{what} takes {_s(path.wire_s(tokens))} at {rate}"))
+        for name in ALONE:
+            most = max(accounts.get(name, 0.0) for accounts in (self.predicted, *self.edges))
+            found.append(
+                (MEANING[name], most, f"{MEANING[name]} takes {_s(most)} at the slow edge of the band")
+            )
+        return found
+
+    # --- what moves it -------------------------------------------------------------------------------
+
+    @cached_property
+    def levers(self) -> tuple[Lever, ...]:
+        """What each moved setting does to the figure."""
+        return self._levers.of(self.row.measure, self.word) if self.predicted else ()
+
+    def _no_setting(self, levers: tuple[Lever, ...]) -> str:
+        if not levers:
+            return "a single step is moved by no setting of a scheduler"
+        if not self._in_ledger:
+            return f"what moves the prediction need not move the run: {self._outside()}"
+        return "no setting or strategy that was moved lowers it beyond the noise"
+
+    def _said(self, name: str | None, seconds: float | None) -> str:
+        label = f"{self.row.measure.upper()} {self.row.statistic or ''}".strip()
+        if name is None or seconds is None:
+            return f"{label} of {_s(self.row.measured_s)}: {self.no_account}"
+        share = seconds / self.whole if self.whole else math.nan
+        by = "as measured" if self.stages else f"of {_s(self.whole)} predicted"
+        return f"{label} of {_s(self.row.measured_s)}: {MEANING[name]} hurts most, {_s(seconds)} ({share:.0%}) {by}"
+
+
+def _lead(accounts: dict[str, float]) -> tuple[str, float] | tuple[None, None]:
+    """The account that leads, with its seconds; None where none takes more than a small share."""
+    ranked = leading(accounts)
+    if not ranked or ranked[0][1] < _SMALL * sum(accounts.values()):
+        return None, None
+    return ranked[0]
+
+
+def _s(seconds: float | None) -> str:
+    return "no band" if seconds is None else format_si(seconds, "second")
