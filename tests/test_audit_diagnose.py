@@ -1,0 +1,238 @@
+"""What hurts a run: accounts by hand, faults that no ledger carries, and settings that move a figure or do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from costmodel.audit.accounts import ALONE, MEANING, accounts_of
+from costmodel.audit.detail import read_detail, run_of_log
+from costmodel.audit.diagnose import Diagnosed, Diagnosis, diagnose
+from costmodel.audit.levers import Lever
+from costmodel.audit.predict import Basis, predict, prepare
+from costmodel.audit.runs import Run
+from costmodel.inputs.step_times import Steps
+from costmodel.inputs.traces import runs_of
+from costmodel.records import Figure, Stated
+from costmodel.report.render import to_json
+from costmodel.serving.affine import AffineSteps
+from costmodel.serving.instance import InstanceKind
+from costmodel.serving.scenario import Scenario
+
+LOG = Path(__file__).parent.parent / "hardware/measurements/llmservingsim_e2e_vllm019_requests.csv.gz"
+SCENARIO = Scenario("meta-llama/Llama-3.1-8B", "h100-sxm")
+
+
+def by_hand(kind: InstanceKind) -> AffineSteps:
+    """Every step takes 10 ms, and 0.1 ms more for each prompt token."""
+    return AffineSteps(kind, Steps(0.010, 0.0, 0.0, 0.0001, 0.0))
+
+
+def figure(metric: str, value: float, word: str | None = "mean") -> Figure:
+    return Figure(f"{metric} {word}", metric, value, "second", f"{value}", "", word)
+
+
+def basis_of(conditions: Mapping[str, Stated], *figures: Figure, made: bool = False) -> Basis:
+    return prepare(Run("made", conditions, figures), SCENARIO, tables=by_hand if made else None)
+
+
+def diagnosis(basis: Basis) -> Diagnosis:
+    return diagnose(basis, predict(basis))
+
+
+def first(basis: Basis, measure: str = "ttft") -> Diagnosed:
+    (found,) = [each for each in diagnosis(basis).figures if each.measure == measure]
+    return found
+
+
+def lever(found: Diagnosed, name: str, step: str) -> Lever:
+    (only,) = [each for each in found.levers if (each.name, each.step) == (name, step)]
+    return only
+
+
+def of_log(model: str) -> Basis:
+    (columns,) = [c for c in runs_of(LOG) if c["model"] == model]
+    detail = read_detail(LOG, columns)
+    return prepare(run_of_log(detail, columns), Scenario(model, "rtx-pro-6000-blackwell"), detail=detail)
+
+
+BURST: dict[str, Stated] = {
+    "arrival_process": "all at once", "requests": 3, "input_tokens": 1000, "output_tokens": 1, "tp": 1,
+    "max_num_batched_tokens": 1000,
+}  # fmt: skip
+SPLIT: dict[str, Stated] = {
+    "topology": "1P1D", "link": "ib-ndr", "concurrency": 1, "requests": 50, "input_tokens": 4096, "output_tokens": 128,
+    "tp": 1, "engine": "vLLM",
+}  # fmt: skip
+
+
+# --- accounts ----------------------------------------------------------------------------------------
+
+
+def test_accounts_of_a_line_by_hand() -> None:
+    """Prompts of 110 ms each wait 0, 110 and 220 ms: half of a mean TTFT of 220 ms is the queue."""
+    found = first(basis_of(BURST, figure("ttft", 0.22), made=True))
+    assert found.account == "queue_s" and found.account_s == pytest.approx(0.110)
+    assert found.account_share == pytest.approx(0.5)
+    seconds = {account.name: account.seconds for account in found.accounts}
+    assert seconds["prefill_s"] == pytest.approx(0.110) and sum(seconds.values()) == pytest.approx(0.220)
+
+
+def test_what_a_request_takes_alone_hurts_nobody() -> None:
+    alone: dict[str, Stated] = {
+        "concurrency": 1,
+        "requests": 9,
+        "input_tokens": 1000,
+        "output_tokens": 9,
+        "tp": 1,
+    }
+    found = first(basis_of(alone, figure("ttft", 0.11), made=True))
+    assert found.account is None and "100% of it is what a request takes alone" in str(found.account_reason)
+
+
+@pytest.mark.parametrize("side", ["decode", "prefill", "recompute"])
+@pytest.mark.parametrize("strategy", ["chunked", "disaggregated"])
+def test_accounts_add_up_to_their_figure(side: str, strategy: str) -> None:
+    """Also where token 1 comes from the prefill side, so that the copy lies among the gaps."""
+    conditions: dict[str, Stated] = {**SPLIT, "concurrency": 12, "strategy": strategy, "first_token": side}
+    replays = basis_of(conditions, figure("ttft", 1.0)).replays
+    assert replays is not None
+    played = replays.nominal
+    for measure in ("ttft", "tpot", "e2e"):
+        accounts = accounts_of(played, measure, "mean", side)
+        assert set(accounts) <= set(MEANING)
+        assert sum(accounts.values()) == pytest.approx(played.value(measure, "mean"), rel=1e-9)
+        raw = [accounts_of(type(played)((r,), 1.0), measure, "mean", side) for r in played.records[:5]]
+        for record, parts in zip(played.records, raw):  # one request alone: nothing is scaled away
+            assert sum(parts.values()) == pytest.approx(
+                {"ttft": record.ttft, "tpot": record.tpot, "e2e": record.e2e}[measure]
+            )
+
+
+def test_a_percentile_is_of_the_requests_about_it() -> None:
+    """Twenty prompts in line: those about P90 wait for 17 others, the mean one for 9.5."""
+    burst = {**BURST, "requests": 20}
+    p90 = first(basis_of(burst, figure("ttft", 2.0, "p90"), made=True))
+    assert p90.predicted_s == pytest.approx(0.110 * 18.1)  # 0.9 x 19 = 17.1 places after the first
+    assert p90.account_share == pytest.approx(17.1 / 18.1, rel=0.01)
+
+
+# --- a real log --------------------------------------------------------------------------------------
+
+
+def test_measured_stages_name_the_queue_of_a_saturated_engine() -> None:
+    """7.1 s of TTFT, of which the engine itself logged 6.98 s before scheduling: 128 sequences were too few."""
+    found = first(of_log("meta-llama/Llama-3.1-8B"))
+    assert (found.basis, found.account, found.grade) == ("measured stages", "queue_s", "sure")
+    assert found.account_s == pytest.approx(6.975, abs=0.001) and found.account_share == pytest.approx(
+        0.983, abs=0.001
+    )
+    assert found.setting is not None and (found.setting.name, found.setting.step) == (
+        "sequences of a step",
+        "x 2",
+    )
+    assert found.setting.settings == {"vllm": "--max-num-seqs 256"}
+    assert found.setting.change is not None and found.setting.change < -0.5
+    ranked = [each.change for each in found.levers if each.change is not None]
+    assert ranked == sorted(ranked)
+    assert lever(found, "instances", "+ 1").kind == "hardware"
+    assert lever(found, "token budget", "x 2").effect == "within noise"
+
+
+def test_a_model_that_is_off_names_no_setting_where_its_ledger_cannot_tell() -> None:
+    """Qwen3-32B on two GPUs without NVLink: TPOT is a fifth above the prediction, more than accounts lie apart."""
+    basis = of_log("Qwen/Qwen3-32B")
+    tpot = first(basis, "tpot")
+    assert tpot.inside is False and tpot.grade == "not carried"
+    assert tpot.account is None and tpot.setting is None and "not in the model" in str(tpot.setting_reason)
+    ttft = first(basis)  # its stages were measured; the queue would lead wherever the rest belongs
+    assert ttft.account == "queue_s" and ttft.setting is not None
+
+
+# --- a fault that no ledger carries ------------------------------------------------------------------
+
+
+def test_a_fault_outside_of_the_model_is_not_explained_away() -> None:
+    """TTFT of 6.3 s of one client, where prompt and copy take 0.1 s: 98 % is not in the model, and is no copy."""
+    found = first(basis_of(SPLIT, figure("ttft", 6.3)))
+    assert found.inside is False and found.grade == "not carried" and found.account is None
+    assert found.predicted_s is not None and found.predicted_s < 0.2
+    assert found.unexplained_s == pytest.approx(6.3 - found.predicted_s)
+    assert found.unexplained_share == pytest.approx(0.98, abs=0.01)
+    copy = next(each for each in found.ruled_out if "copy of 4,096 tokens" in each.what)
+    assert (
+        4096 * 131072 / 50e9 <= copy.seconds <= 0.03
+    )  # 131,072 B a token over 50 GB/s, and what software adds
+    assert copy.times == pytest.approx((found.unexplained_s or 0.0) / copy.seconds) and copy.times > 100
+    assert any("prompt computed alone" in each.what for each in found.ruled_out)
+    assert found.setting is None and "need not move the run" in str(found.setting_reason)
+
+
+def test_less_than_predicted_is_said_as_such() -> None:
+    found = first(basis_of(SPLIT, figure("tpot", 0.001)), "tpot")
+    assert found.unexplained_s is not None and found.unexplained_s < 0 and not found.ruled_out
+    assert "less than predicted" in str(found.sureness)
+
+
+# --- settings ----------------------------------------------------------------------------------------
+
+
+def test_moved_settings_by_hand() -> None:
+    """Ten prompts of 110 ms in line: mean 605 ms. Two GPUs: lines of five, 330 ms. Chunks of 500: 120 ms each, 660."""
+    found = first(basis_of({**BURST, "requests": 10}, figure("ttft", 0.6), made=True))
+    assert found.predicted_s == pytest.approx(0.605)
+    assert lever(found, "instances", "+ 1").value_s == pytest.approx(0.330)
+    assert lever(found, "token budget", "/ 2").value_s == pytest.approx(0.660)
+    assert lever(found, "token budget", "/ 2").change == pytest.approx(660 / 605 - 1)
+    # two prompts share a step of 210 ms: 210, 210, 420, 420, ... : mean 630
+    assert lever(found, "token budget", "x 2").value_s == pytest.approx(0.630)
+    assert lever(found, "arrival rate", "- 10%").reason == "requests that come all at once have no rate"
+    assert found.setting is None  # nothing that is moved lowers it
+
+
+def test_a_change_within_the_noise_helps_nobody() -> None:
+    """At one client no sequence limit and no other budget changes anything."""
+    found = first(basis_of(SPLIT, figure("ttft", 0.11)))
+    for name in ("sequences of a step", "token budget"):
+        assert lever(found, name, "x 2").effect == "within noise"
+    assert lever(found, "concurrency", "- 1").reason == "one client cannot be fewer"
+    chunked = lever(found, "strategy", "chunked")  # no copy: 15 ms of 116 ms less
+    assert chunked.effect == "helps" and chunked.kind == "strategy"
+    assert lever(found, "copy bandwidth", "x 2").kind == "hardware"
+
+
+def test_flags_are_those_of_the_engine() -> None:
+    sglang = first(basis_of({**SPLIT, "engine": "SGLang"}, figure("ttft", 0.3)))
+    assert lever(sglang, "token budget", "/ 2").settings.keys() == {"sglang"}
+    unknown = first(basis_of({k: v for k, v in SPLIT.items() if k != "engine"}, figure("ttft", 0.3)))
+    assert lever(unknown, "token budget", "/ 2").settings.keys() == {"vllm", "sglang", "trtllm"}
+
+
+# --- what cannot be diagnosed ------------------------------------------------------------------------
+
+
+def test_what_cannot_be_diagnosed_says_why() -> None:
+    assert "neither TTFT" in str(diagnosis(basis_of(SPLIT, figure("prefill_time", 0.1))).reason)
+    without = {key: value for key, value in SPLIT.items() if key != "concurrency"}
+    found = diagnosis(basis_of(without, figure("ttft", 0.1)))
+    assert not found.figures and "neither concurrency nor" in str(found.reason)
+
+
+def test_a_prediction_without_a_band_is_unsure() -> None:
+    found = first(basis_of(BURST, figure("ttft", 0.22), made=True))
+    assert found.grade == "unsure" and "no band" in str(found.sureness)
+
+
+def test_the_statistic_asked_for_is_diagnosed_where_it_was_measured() -> None:
+    basis = basis_of({**BURST, "requests": 20}, figure("ttft", 1.1), figure("ttft", 2.0, "p95"), made=True)
+    made = predict(basis)
+    assert diagnose(basis, made).figures[0].statistic == "mean"
+    assert diagnose(basis, made, "p95").figures[0].statistic == "p95"
+    assert diagnose(basis, made, "p99").figures[0].statistic == "mean"
+
+
+def test_a_diagnosis_is_json() -> None:
+    text = to_json(diagnosis(basis_of(SPLIT, figure("ttft", 6.3), figure("tpot", 0.007), figure("e2e", 7.2))))
+    assert '"unexplained_share": 0.98' in text and all(name in MEANING for name in ALONE)
