@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from audit_records import found, row
 
-from costmodel.audit.slips import check_copy_bytes, check_kv_bytes
+from costmodel.audit.slips import check_copy_bytes, check_kv_bytes, check_payload
 
 # Qwen3-8B: 36 layers x 2 x 8 KV heads x 128 x 2 B = 147,456 B a token; a block of 16 tokens is 2.25 MiB.
 MOONCAKE = 'model = "Qwen3-8B"\nhardware = "H800, TP8"\nblock_size = 16\n'
@@ -112,3 +112,20 @@ def test_what_is_not_stated_is_not_filled_in() -> None:
         (finding,) = found(check_kv_bytes, text)
         assert finding.grade == "not_computable" and reason in str(finding.reason)
     assert not found(check_kv_bytes, row("ttft", 1, "s"))
+
+
+@pytest.mark.parametrize(
+    ("payload", "id_", "grade"),
+    [
+        ("1.13 GiB", "payload_bytes", "holds"),  # 1.2133e9 B against 1.2080e9
+        ("1.21 GB", "payload_bytes", "holds"),
+        ("1.13 GB", "binary_as_decimal", "inconsistent"),
+        ("604 MB", "narrow_kv", "suspicious"),  # half
+        ("3 GB", "payload_bytes", "suspicious"),
+    ],
+)
+def test_a_stated_payload_against_the_prompt(payload: str, id_: str, grade: str) -> None:
+    text = f'model = "OPT-66B"\ninput_tokens = 512\npayload = "{payload}"\n'
+    (finding,) = found(check_payload, text + row("kv_transfer_time", 100, "ms", id="copy"))
+    assert (finding.id, finding.grade, finding.of) == (id_, grade, ("copy",))
+    assert not found(check_payload, f'payload = "{payload}"\n' + row("kv_transfer_time", 100, "ms"))

@@ -30,7 +30,7 @@ from .repeats import check_repeats, invert_repeats
 from .saturated import check_saturated, invert_saturated
 from .shares import check_shares
 from .sides import check_gpus, check_prefill_twice, check_tokens
-from .slips import check_copy_bytes, check_kv_bytes
+from .slips import check_copy_bytes, check_kv_bytes, check_payload
 from .split import invert_ratios, invert_split, invert_wire
 from .stages import check_stages, invert_handover
 from .trends import check_growth, check_serial, invert_series
@@ -48,6 +48,7 @@ CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_stages,
     check_copy_bytes,
     check_kv_bytes,
+    check_payload,
     check_links,
     check_peaks,
     check_memory_stated,

@@ -15,9 +15,11 @@ from .finding import INCONSISTENT, SUSPICIOUS, Finding, not_computable
 from .runs import Run, named
 from .sizes import Expected, judge
 from .subject import Subject, Unknown
-from .written import SLACK, readings, rounding
+from .written import SLACK, readings, rounding, unit_of_condition
 
-COPY, SIZE = "copy_bytes", "kv_bytes"
+COPY, SIZE, PAYLOAD = "copy_bytes", "kv_bytes", "payload_bytes"
+#: A condition is a number without its text: sizes are written with three digits, so to half a percent at worst.
+_THREE_DIGITS = 0.006
 #: Tokens of the largest blocks in use: those of Mooncake's and LMCache's chunks.
 _LARGEST_BLOCK = 256
 
@@ -75,6 +77,25 @@ def check_kv_bytes(case: Case) -> Iterator[Finding]:
             continue
         open_ = SLACK + rounding(figure)
         yield from judge(SIZE, (figure,), what, figure.value, wanted, readings(figure), open_)
+
+
+def check_payload(case: Case) -> Iterator[Finding]:
+    """Bytes of a copy as its condition states them against the KV of the prompt, where both are stated."""
+    seen: set[tuple[float, float]] = set()
+    for run, figure in case.each("kv_transfer_time", "handover_time"):
+        payload, tokens = run.number("payload", figure), run.number("input_tokens", figure)
+        if not payload or not tokens or (payload, tokens) in seen:
+            continue
+        seen.add((payload, tokens))
+        subject, what = case.subject(run, figure), f"payload {format_si(payload, 'byte', 4)}"
+        try:
+            wanted = _prompt(subject, run, figure)
+        except Unknown as why:
+            yield not_computable(PAYLOAD, (figure.name,), what, str(why))
+            continue
+        yield from judge(
+            PAYLOAD, (figure,), what, payload, wanted, unit_of_condition(payload), _THREE_DIGITS, SUSPICIOUS
+        )
 
 
 def _token(subject: Subject) -> list[Expected]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import NamedTuple
 
@@ -64,3 +65,11 @@ def readings(figure: Figure) -> list[Reading]:
     else:
         made.append(Reading(f"{prefix}B{rate}", 8.0, "bits_as_bytes"))
     return made
+
+
+def unit_of_condition(value: float) -> list[Reading]:
+    """Return the binary reading of a stated number of bytes that looks decimal: a condition keeps no unit."""
+    if value < 1e3 or not float(f"{value:.4g}") == value:
+        return []
+    power = min(4, int(math.log10(value)) // 3)
+    return [Reading(f"{_PREFIXES[power - 1]}iB", (1024 / 1000) ** power, "binary_as_decimal")]
