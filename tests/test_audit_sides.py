@@ -31,8 +31,13 @@ def test_only_of_a_lone_request_and_of_like_runs() -> None:
     assert not found(check_prefill_twice, ttfts(402, 200))
     unlike = ttfts(402, 200).replace("'one'", "'one'\ninput_tokens = 100")
     assert not found(check_prefill_twice, "concurrency = 1\n" + unlike)
-    wider = ttfts(402, 200).replace("'one'", "'one'\ntp = 2")
-    assert not found(check_prefill_twice, "concurrency = 1\n" + wider)
+    stated = ttfts(402, 200).replace("'pd'", "'pd'\ntp = 1\nhardware = 'H100'")
+    assert found(
+        check_prefill_twice, "concurrency = 1\n" + stated
+    )  # what is not stated of the other may be alike
+    for unlike in ("tp = 2", "hardware = 'A100'"):
+        text = stated.replace("'one'", f"'one'\n{unlike}")
+        assert not found(check_prefill_twice, "concurrency = 1\n" + text)
     other = ttfts(402, 200).replace("'one'", "'one'\nstatistic = 'p99'")
     assert not found(check_prefill_twice, "concurrency = 1\n" + other)
 

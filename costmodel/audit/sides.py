@@ -64,6 +64,11 @@ def _apart(one: Way, other: Way) -> bool:
     return any(one.run.conditions.get(key) != other.run.conditions.get(key) for key in _WAYS)
 
 
+def _differ(one: object, other: object) -> bool:
+    """Whether both are stated and not the same."""
+    return one is not None and other is not None and one != other
+
+
 def _both(one: Way, other: Way, *metrics: str) -> Iterator[tuple[Figure, Figure]]:
     """Figures of the same metric and statistic that each has of its own."""
     for metric in metrics:
@@ -78,7 +83,7 @@ def check_prefill_twice(case: Case) -> Iterator[Finding]:
     for one, other in _sides(case):
         if one.split == other.split or one.run.number("concurrency") != 1:
             continue
-        if (one.per_prompt, one.board) != (other.per_prompt, other.board):
+        if _differ(one.per_prompt, other.per_prompt) or _differ(one.board, other.board):
             continue
         apart, whole = (one, other) if one.split else (other, one)
         for far, near in _both(apart, whole, "ttft"):

@@ -69,7 +69,7 @@ def readings(figure: Figure) -> list[Reading]:
 
 def unit_of_condition(value: float) -> list[Reading]:
     """Return the binary reading of a stated number of bytes that looks decimal: a condition keeps no unit."""
-    if value < 1e3 or not float(f"{value:.4g}") == value:
+    if value < 1e3 or float(f"{value:.4g}") != value:
         return []
     power = min(4, int(math.log10(value)) // 3)
     return [Reading(f"{_PREFIXES[power - 1]}iB", (1024 / 1000) ** power, "binary_as_decimal")]
