@@ -9,7 +9,8 @@ import pytest
 
 from costmodel.audit.accounts import ALONE, MEANING, accounts_of
 from costmodel.audit.detail import read_detail, run_of_log
-from costmodel.audit.diagnose import Diagnosed, Diagnosis, diagnose
+from costmodel.audit.diagnose import diagnose
+from costmodel.audit.diagnosis import Diagnosed, Diagnosis
 from costmodel.audit.levers import Lever
 from costmodel.audit.predict import Basis, predict, prepare
 from costmodel.audit.runs import Run

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 from ..units import format_si
 from .accounts import ALONE, MEANING, accounts_of, leading
+from .diagnosis import (
+    LEDGER,
+    LIKELY,
+    MEASURED,
+    NOT_CARRIED,
+    SURE,
+    UNSURE,
+    Account,
+    Diagnosed,
+    Diagnosis,
+    RuledOut,
+)
 from .levers import Lever, Levers, best
 from .predict import LOADED, Basis, Prediction, Row
 from .replays import Replays
 
-#: How sure a diagnosis is, most first; the last: the ledger cannot carry it.
-SURE, LIKELY, UNSURE, NOT_CARRIED = "sure", "likely", "unsure", "not carried"
-MEASURED, LEDGER = "measured stages", "predicted ledger"
 #: Figures that are diagnosed, and which of their statistics, as far as they were measured.
 FIGURES, STATISTICS = ("ttft", "tpot", "e2e"), ("mean", None, "p50", "p95", "p90", "p99")
 #: Width of the interval of a measured figure, over itself, above which its run is too short to be sure.
@@ -23,71 +31,6 @@ _WIDE = 0.5
 _SMALL = 0.05
 #: Part of what is not predicted that something has to reach to be a suspect.
 _SUSPECT = 0.5
-
-
-@dataclass(frozen=True)
-class Account:
-    """An account of a figure: seconds (of TPOT: a token), its share, and its seconds at both edges of the band."""
-
-    name: str
-    meaning: str
-    seconds: float
-    share: float
-    low_s: float | None = None
-    high_s: float | None = None
-
-
-@dataclass(frozen=True)
-class RuledOut:
-    """What is too short to be the part that is not predicted: its seconds, and how many times as long it would be."""
-
-    what: str
-    seconds: float
-    times: float
-    said: str
-
-
-@dataclass(frozen=True)
-class Diagnosed:
-    """One figure: which account of the ledger hurts it, and what would move it.
-
-    ``unexplained_s``: measured less predicted, signed; ``unexplained_share`` of the measured. ``basis``: measured
-    stages, or the predicted ledger. ``account``: the one that leads beyond what a request takes alone, with its seconds
-    and share of the figure; None with ``account_reason``. ``grade`` and ``sureness``: how sure, and by which figures.
-    ``levers``: what each moved setting does to the prediction, most helpful first; ``setting``: the best of settings
-    and strategies.
-    """
-
-    measure: str
-    statistic: str | None
-    measured_s: float
-    predicted_s: float | None
-    low_s: float | None
-    high_s: float | None
-    inside: bool | None
-    unexplained_s: float | None
-    unexplained_share: float | None
-    basis: str | None
-    accounts: tuple[Account, ...]
-    account: str | None
-    account_s: float | None
-    account_share: float | None
-    account_reason: str | None
-    grade: str | None
-    sureness: str | None
-    ruled_out: tuple[RuledOut, ...]
-    levers: tuple[Lever, ...]
-    setting: Lever | None
-    setting_reason: str | None
-    said: str
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """Figures of a run that were measured, each with what hurts it; none, with the ``reason``."""
-
-    figures: tuple[Diagnosed, ...]
-    reason: str | None = None
 
 
 def diagnose(basis: Basis, prediction: Prediction, statistic: str | None = None) -> Diagnosis:
@@ -209,13 +152,19 @@ class _Figure:
 
     @cached_property
     def edges(self) -> list[dict[str, float]]:
-        """Accounts at the fast and at the slow edge of the band of steps; none where steps have no band."""
+        """Accounts at the fast and at the slow edge of the band of steps; none where steps have no band.
+
+        Fewer requests are replayed there: each account is that of all of them, moved as it moves for those.
+        """
         if not self.predicted or self.replays.fitted:
             return []
-        factor = self.replays.step_spread(self.row.measure)
+        factor, measure = self.replays.step_spread(self.row.measure), self.row.measure
         first = self.replays.ran.deployment.settings.first_token
+        base = accounts_of(self.replays.base, measure, self.word, first)
         played = [self.replays.all_steps(1 / factor), self.replays.all_steps(factor)]
-        return [accounts_of(each, self.row.measure, self.word, first) for each in played]
+        moved = [accounts_of(each, measure, self.word, first) for each in played]
+        scale = {name: self.predicted[name] / value if value > 0 else 1.0 for name, value in base.items()}
+        return [{name: value * scale.get(name, 1.0) for name, value in each.items()} for each in moved]
 
     @property
     def accounts(self) -> tuple[Account, ...]:
@@ -247,11 +196,19 @@ class _Figure:
     @property
     def _in_ledger(self) -> bool:
         """Whether what leads the ledger would lead wherever the part that is not predicted belongs."""
-        if self.row.inside is not False:
+        if self.row.inside is not False and not self._beyond_steps:
             return True
         ranked = leading(self.predicted)
         second = ranked[1][1] if len(ranked) > 1 else 0.0
         return bool(ranked) and ranked[0][1] - second > abs(self.gap or 0.0)
+
+    @property
+    def _beyond_steps(self) -> bool:
+        """Whether only what an engine may take outside of its steps, of which nothing is known, reaches the figure."""
+        row = self.row
+        if not row.inside or row.high_s is None or not row.front_end_s:
+            return False
+        return (row.measured_low_s or row.measured_s) > row.high_s - row.front_end_s
 
     @property
     def no_account(self) -> str:
@@ -279,7 +236,7 @@ class _Figure:
             return NOT_CARRIED, self._outside()
         if row.inside is None:
             return UNSURE, f"the prediction has no band: {row.reason}"
-        if not row.inside:
+        if not row.inside or self._beyond_steps:
             return LIKELY, f"{self._outside()}; what leads would lead wherever that belongs"
         told = f"measured {_s(row.measured_s)} lies within {_s(row.low_s)} to {_s(row.high_s)}"
         own = _lead(self.predicted)[0]
@@ -310,7 +267,12 @@ class _Figure:
         row, gap = self.row, self.gap or 0.0
         told = f"predicted {_s(row.predicted_s)} ({_s(row.low_s)} to {_s(row.high_s)}), measured {_s(row.measured_s)}"
         if gap >= 0:
-            return f"{told}: {gap / row.measured_s:.0%} of it is not in the model"
+            front = ""
+            if row.front_end_s:
+                front = (
+                    f"; up to {_s(row.front_end_s)} may be the engine's front end, of which no stack is known"
+                )
+            return f"{told}: {gap / row.measured_s:.0%} of it is not in the model{front}"
         return f"{told}: less than predicted, so that the run did less than is stated of it, or did it faster"
 
     # --- what it cannot be ---------------------------------------------------------------------------
@@ -318,7 +280,7 @@ class _Figure:
     @property
     def ruled_out(self) -> tuple[RuledOut, ...]:
         """What takes too little to be the part that is not predicted."""
-        if self.row.inside is not False or self.gap is None or self.gap <= 0:
+        if (self.row.inside is not False and not self._beyond_steps) or self.gap is None or self.gap <= 0:
             return ()
         return tuple(
             RuledOut(

@@ -16,7 +16,7 @@ from .runs import Run
 from .subject import Unknown
 
 CLOSED, OPEN, BURST = "closed loop", "open loop", "all at once"
-#: Requests of a run that are replayed at most: as recorded, and where all are of one length.
+#: Requests of a run that are replayed at most: as they arrive, and of a closed loop whose requests are alike.
 MOST_RECORDED, MOST_ALIKE = 5000, 1000
 #: Requests of a closed loop: so many a client at least, for its start to be a small part.
 _EACH = 4
@@ -184,9 +184,14 @@ def _lengths(reader: _Reader, clients: int | None) -> tuple[tuple[Request, ...],
     count = int(stated or max(200, least))
     if stated is None:
         reader.take("requests", f"{count:,}", "not stated: start and end of the replay do not count", ASSUMED)
-    kept_count = min(count, max(MOST_ALIKE, least))
+    kept_count = min(count, max(MOST_ALIKE, least) if clients is not None else MOST_RECORDED)
     if kept_count < count:
-        reader.take("requests", f"{kept_count:,} of {count:,}", "the others are alike", ASSUMED)
+        why = (
+            "the others are alike"
+            if clients is not None
+            else "later ones, who wait longer where queues grow, are not"
+        )
+        reader.take("requests", f"{kept_count:,} of {count:,}", why, ASSUMED)
     hits = min(int(cached), prompt - 1)
     one = Request(0.0, prompt - hits, hits, output)
     return (one,) * kept_count, alike and as_well, kept_count == count

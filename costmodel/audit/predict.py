@@ -24,6 +24,8 @@ from .subject import Unknown
 #: Parts of a request's life; all other times are of a whole request or token.
 STAGES = ("prefill_queue_time", "prefill_time", "kv_transfer_time", "decode_queue_time", "decode_time")
 STEP, LOADED = "step", "replay"
+#: Conditions that say how requests came.
+_LOADS = ("concurrency", "arrival_rate", "arrival_process", "burst")
 _NO_DETAIL = (
     "the result does not list its requests: how far its figures would move in another run is not known"
 )
@@ -35,7 +37,8 @@ class Row:
     """A time measured beside the same time predicted; seconds.
 
     ``measured_low_s``, ``measured_high_s``: the 95 % interval of the statistic. ``low_s`` and ``high_s``: the band of
-    the prediction; ``bound_s``: the least that physics allows. ``inside``: whether the two overlap. ``ratio``:
+    the prediction; ``front_end_s``: the part of ``high_s`` that allows for what an engine takes outside of steps, where
+    that is not known; ``bound_s``: the least that physics allows. ``inside``: whether the two overlap. ``ratio``:
     predicted over measured. ``form``: step or replay. None with the ``reason``; ``note``: what else to know.
     """
 
@@ -49,6 +52,7 @@ class Row:
     low_s: float | None = None
     high_s: float | None = None
     bound_s: float | None = None
+    front_end_s: float | None = None
     inside: bool | None = None
     ratio: float | None = None
     form: str | None = None
@@ -115,6 +119,11 @@ class Basis:
             return None
         queued = self.detail is not None and self.detail.queued
         return Replays(self.ran, self.load, self.tables, queued=queued)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the run had a load, known or not."""
+        return self.load is not None or any(key in {**self.run.conditions, **self.given} for key in _LOADS)
 
     @cached_property
     def unanswered(self) -> str | None:
@@ -207,6 +216,7 @@ def _row(basis: Basis, figure: Figure) -> Row:
     return Row(
         **bare | {
             "predicted_s": found.best, "low_s": found.low, "high_s": found.high, "bound_s": found.bound,
+            "front_end_s": found.front_end,
             "inside": inside, "ratio": ratio, "form": form, "reason": found.reason, "note": note,
         }
     )  # fmt: skip
@@ -224,7 +234,7 @@ def _predicted(basis: Basis, figure: Figure) -> tuple[Banded, str, str | None]:
     if basis.ran is None:
         raise Unknown(str(basis.reason))
     split = not basis.ran.strategy.pooled
-    if of_a_step(basis.run, figure, loaded=basis.load is not None, split=split):
+    if of_a_step(basis.run, figure, loaded=basis.loaded, split=split):
         return Steps(basis.run, basis.ran, basis.given).predicted(figure), STEP, None
     if basis.unanswered or basis.replays is None or basis.load is None:
         raise Unknown(str(basis.unanswered))

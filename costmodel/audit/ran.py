@@ -282,13 +282,9 @@ class _Reader:
         if stack is not None and not any(fit.elsewhere for fit in stack.fits.values()):
             self.take("stack", stack.name, STATED)
             return stack
-        lacking = "no packaged stack is" if stack is None else f"{stack.name.partition(' ')[0]} is, but not"
-        self.take(
-            "stack",
-            "none",
-            ASSUMED,
-            f"{lacking} of {self.engine} {version or '(version not stated)'} on this GPU",
-        )
+        nearest = f"; --stack {stack.name.partition(' ')[0]} is of another version" if stack else ""
+        told = f"{self.engine} {version}" if version else f"{self.engine} of a version that is not stated"
+        self.take("stack", "none", ASSUMED, f"no packaged stack was fitted to {told} on this GPU{nearest}")
         return None
 
     def _link(self, made: Scenario) -> Scenario:

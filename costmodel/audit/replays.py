@@ -46,13 +46,17 @@ Tables = Mapping[InstanceKind, StepTable]
 
 @dataclass(frozen=True)
 class Banded:
-    """What is predicted of a figure, SI: best, the band about it (None with the ``reason``) and its physical bound."""
+    """What is predicted of a figure, SI: best, the band about it (None with the ``reason``) and its physical bound.
+
+    ``front_end``: the part of ``high`` that allows for what an engine takes outside of steps, where that is not known.
+    """
 
     best: float
     low: float | None = None
     high: float | None = None
     bound: float | None = None
     reason: str | None = None
+    front_end: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -268,7 +272,5 @@ class Replays:
         logs = [math.log(value) for played in self.redrawn if (value := played.value(measure, word))]
         noise = [base * math.exp(pstdev([math.log(base), *logs]))] if logs else []
         factor = spread(base, [value for value in others if value is not None] + noise)
-        high = best * factor + (
-            front_end(self.ran) if measure in ("ttft", "e2e") and not self.queued else 0.0
-        )
-        return Banded(best, max(best / factor, bound or 0.0), high, bound)
+        front = front_end(self.ran) if measure in ("ttft", "e2e") and not self.queued else 0.0
+        return Banded(best, max(best / factor, bound or 0.0), best * factor + front, bound, front_end=front)

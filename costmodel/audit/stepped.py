@@ -136,4 +136,4 @@ def _step(
     best = sum(parts.values())
     factor = spread(best, [best + width for width in moves(parts, off)])
     bound = step_bound(kind, chunks, ending, batch, context).time_s
-    return Banded(best, max(best / factor, bound), best * factor + front, bound)
+    return Banded(best, max(best / factor, bound), best * factor + front, bound, front_end=front)
