@@ -177,6 +177,23 @@ def test_less_than_predicted_is_said_as_such() -> None:
     assert "less than predicted" in str(found.sureness)
 
 
+def test_what_an_engine_may_take_outside_of_steps_is_no_account() -> None:
+    """40 ms of TTFT where steps take 10: a front end of which nothing is known may hold it, and no account does."""
+    conditions: dict[str, Stated] = {
+        "engine": "SGLang", "concurrency": 4, "requests": 40, "input_tokens": 64, "output_tokens": 16, "tp": 1,
+    }  # fmt: skip
+    basis = basis_of(conditions, figure("ttft", 0.04))
+    (row,) = predict(basis).rows
+    assert row.inside and row.front_end_s == pytest.approx(0.3024)  # the most of SGLang's packaged stacks
+    assert row.high_s is not None and row.predicted_s is not None and row.high_s - row.front_end_s < 0.04
+    found = first(basis)
+    assert found.grade == "not carried" and found.account is None and "front end" in str(found.sureness)
+    own = first(
+        basis_of({**conditions, "engine": "vLLM"}, figure("ttft", 0.04))
+    )  # its stack says what it takes
+    assert "front end" not in str(own.sureness)
+
+
 # --- settings ----------------------------------------------------------------------------------------
 
 

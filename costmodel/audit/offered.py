@@ -109,10 +109,10 @@ def offered(run: Run, given: Mapping[str, Stated] | None = None, detail: Detail 
         return _closed(reader, int(clients))
     process = str(reader.conditions.get("arrival_process", "")).lower()
     rate = reader.number("arrival_rate")
-    if _CAP.search(process):
-        raise Unknown(f"arrivals are {process!r}: a load with both a rate and a cap is not replayed")
     if detail is not None and detail.timed and not {"arrival_rate", "arrival_process"} & set(reader.given):
         return _recorded(reader, detail)
+    if _CAP.search(process):
+        raise Unknown(f"arrivals are {process!r}: a load with both a rate and a cap is not replayed")
     if process in ("all at once", "burst"):
         reader.take("arrival_process", process)
         requests, spread, whole = _lengths(reader, None)
