@@ -8,15 +8,18 @@ from dataclasses import dataclass
 
 from ..records import Figure
 from ..serving.work import Chunk
-from ..units import format_si
+from . import words
 from .case import Case
 from .finding import HOLDS, IMPOSSIBLE, INCONSISTENT, SUSPICIOUS, Finding, Inversion, not_computable
 from .runs import Run
 from .subject import NARROW, Least, Subject, Unknown
+from .written import rounding
 
 CHECK = "below_bound"
 PREFILL = ("ttft", "prefill_time", "stall_time", "mixed_step_time")
 DECODE = ("tpot", "itl", "decode_step_time")
+#: Most that rounding excuses: beyond it a figure was meant as it is written.
+SLIGHT = 0.01
 #: Where a floor counts no more than parameters: nothing faster can be meant.
 _SIZES = ("as stated", "by its name", "of the model")
 #: Ways to make several tokens a step: the floor of a step is not that of a token then.
@@ -25,7 +28,7 @@ _SPECULATIVE = re.compile(r"(?i)specul|eagle|medusa|\bmtp\b|draft|lookahead")
 
 @dataclass(frozen=True)
 class Floor:
-    """A figure as a time beside the least time, of the dtype stated or the checkpoint's; ``narrow``: of a faster one."""
+    """A figure as a time beside the least time, of the stated or checkpoint's dtype; ``narrow``: of a faster one."""
 
     seconds: float
     least: Least
@@ -74,12 +77,13 @@ def _widened(subject: Subject, least: object) -> tuple[Least, Least | None]:
 def _judged(figure: Figure, floor: Floor) -> Finding:
     value, least, narrow = floor.seconds, floor.least, floor.narrow
     told = f"{figure.metric} {figure.text}"
-    against = f"{format_si(value, 'second')} against {least.arithmetic}"
-    if value >= least.seconds:
+    against = f"{words.seconds(value)} against {least.arithmetic}"
+    rounded = value * (1 + min(rounding(figure), SLIGHT))
+    if rounded >= least.seconds:
         return Finding(
             CHECK, HOLDS, (figure.name,), f"{told} is {value / least.seconds:.3g} times its bound", against
         )
-    if narrow is not None and value >= narrow.seconds:
+    if narrow is not None and rounded >= narrow.seconds:
         said = (
             f"{told} is below its bound in the checkpoint's dtype ({least.dtype}) and possible in {narrow.dtype}, "
             "which is not stated"
@@ -124,9 +128,7 @@ def _prompt(subject: Subject, run: Run, figure: Figure, dtype: str | None) -> Le
     return subject.prefill(tokens, cached, _gpus(subject.machine.most_per_prompt, subject), dtype)
 
 
-def _mixed(
-    subject: Subject, run: Run, figure: Figure, tokens: int, cached: int, dtype: str | None
-) -> Least:
+def _mixed(subject: Subject, run: Run, figure: Figure, tokens: int, cached: int, dtype: str | None) -> Least:
     """A step of a whole prompt, or of as much as the token budget takes, beside the stated decodes."""
     batch = run.number("batch", figure) or 0.0
     budget = run.number("max_num_batched_tokens", figure) or float("inf")
@@ -205,7 +207,7 @@ def _explained(run: Run, figure: Figure, floor: Floor) -> Iterator[Inversion]:
     of, share = (figure.name,), floor.least.seconds / floor.seconds if floor.seconds > 0 else float("inf")
     prompt = figure.metric in (*PREFILL, "input_throughput", "total_throughput")
     key = "mfu" if prompt else "mbu"
-    arithmetic = f"{floor.least.arithmetic}; / {format_si(floor.seconds, 'second')} = {share:.3g}"
+    arithmetic = f"{floor.least.arithmetic}; / {words.seconds(floor.seconds)} = {share:.3g}"
     said = f"{figure.metric} {figure.text} is {share:.1%} of what peak rates allow"
     yield Inversion(key, share, of, arithmetic, share <= 1, said)
     if share > 1 and prompt:
@@ -218,5 +220,6 @@ def _explained(run: Run, figure: Figure, floor: Floor) -> Iterator[Inversion]:
         )
     else:
         over = floor.seconds - floor.least.seconds
-        yield Inversion("overhead_s", over, of, f"{format_si(floor.seconds, 'second')} - {format_si(floor.least.seconds, 'second')}",
-                        True, f"{format_si(over, 'second')} are not the work itself")  # fmt: skip
+        told = f"{words.seconds(floor.seconds)} - {words.seconds(floor.least.seconds)}"
+        said = f"{words.seconds(over)} are not the work itself"
+        yield Inversion("overhead_s", over, of, told, True, said)

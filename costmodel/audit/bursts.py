@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..records import Figure
-from ..units import format_si
+from . import words
 from .case import MEANS, Case
 from .finding import HOLDS, IMPOSSIBLE, SUSPICIOUS, Finding, Inversion
 from .runs import Run
@@ -74,7 +74,7 @@ def _meaning(part: float, count: float) -> str:
 
 
 def _least(
-    case: Case, run: Run, figure: Figure, count: float, prompts: float, words: str
+    case: Case, run: Run, figure: Figure, count: float, prompts: float, what: str
 ) -> Iterator[Finding]:
     subject, tokens = case.subject(run, figure), run.number("input_tokens", figure)
     machine = subject.machine
@@ -89,12 +89,12 @@ def _least(
     except Unknown:
         return
     least = prompts * one.seconds
-    told = f"{prompts:g} of {count:g} x {one.arithmetic} = {format_si(least, 'second')} against {figure.text}"
+    told = f"{prompts:g} of {count:g} x {one.arithmetic} = {words.seconds(least)} against {figure.text}"
     if figure.value < least:
-        said = f"ttft {figure.text} is {figure.value / least:.0%} of the least time of {words}"
+        said = f"ttft {figure.text} is {figure.value / least:.0%} of the least time of {what}"
         yield Finding("burst_below_bound", IMPOSSIBLE, (figure.name,), said, told)
     else:
-        said = f"ttft {figure.text} is {figure.value / least:.3g} times the least time of {words}"
+        said = f"ttft {figure.text} is {figure.value / least:.3g} times the least time of {what}"
         yield Finding("burst_below_bound", HOLDS, (figure.name,), said, told)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..formulas.moe import distinct_experts
 from ..inputs.model import Experts
-from ..units import format_si
+from . import words
 from .case import Case
 from .finding import HOLDS, SUSPICIOUS, Finding, Inversion
 from .runs import Run
@@ -83,7 +83,7 @@ def invert_chunks(case: Case) -> Iterator[Inversion]:
         if experts:
             once = expert_bytes(prompt.subject, prompt.tokens)
             size = prompt.passes * experts - once
-            told = f"{prompt.passes} passes x {format_si(experts, 'byte')} - {format_si(once, 'byte')} of one pass"
+            told = f"{prompt.passes} passes x {words.size(experts)} - {words.size(once)} of one pass"
             yield from _read(prompt, "expert_reread", size, told, "experts")
 
 
@@ -97,14 +97,14 @@ def _read(prompt: Chunked, quantity: str, size: float, told: str, what: str) -> 
         yield Inversion(f"{quantity}_s", None, prompt.of, told, None, "", str(why))
         return
     yield Inversion(f"{quantity}_s", time, prompt.of, f"{told} / {how}", None,
-                    f"reading {what} again takes {format_si(time, 'second')} of a prompt at peak")  # fmt: skip
+                    f"reading {what} again takes {words.seconds(time)} of a prompt at peak")  # fmt: skip
 
 
 def _time(prompt: Chunked, size: float) -> tuple[float, str]:
     gpus, rate = prompt.subject.machine.most_per_prompt, prompt.subject.gpu.memory_bytes_per_s
     if gpus is None:
         raise Unknown("the number of GPUs is not stated")
-    return size / (gpus * rate), f"({gpus} x {format_si(rate, 'byte/second')})"
+    return size / (gpus * rate), f"({gpus} x {words.rate(rate)})"
 
 
 def check_chunks(case: Case) -> Iterator[Finding]:
@@ -125,10 +125,12 @@ def check_chunks(case: Case) -> Iterator[Finding]:
         except Unknown:
             continue
         part = again / least.seconds
-        told = f"{format_si(again, 'second')} read again at peak beside {least.arithmetic}"
+        told = f"{words.seconds(again)} read again at peak beside {least.arithmetic}"
         claim = prompt.run.get("prefill_time_ratio")
         if claim is not None and claim.value > 1 + 2 * part:
-            said = f"{claim.text} is claimed; reading again makes at most {1 + part:.3g}x: passes have an overhead of their own"
+            said = (
+                f"{claim.text} is claimed; reading again makes at most {1 + part:.3g}x: passes cost the rest"
+            )
             yield Finding(CHECK, SUSPICIOUS, (claim.name,), said, told)
             continue
         small = "no cause of a slow-down" if part < _NEGLIGIBLE else "a part of what chunks cost"

@@ -256,9 +256,13 @@ def _streams(case: Case) -> Iterator[Verdict]:
     alone = _has(case, "user_throughput") or (
         _has(case, "output_throughput") and _stated(case, "concurrency", "batch") == "1"
     )
-    together = _has(case, "output_throughput", "total_throughput") and _stated(case, "concurrency", "batch") != "1"
+    together = (
+        _has(case, "output_throughput", "total_throughput") and _stated(case, "concurrency", "batch") != "1"
+    )
     if alone and not together:
-        yield Verdict("aggregate throughput of many requests", "", ("it is the rate of one request at a time",))
+        yield Verdict(
+            "aggregate throughput of many requests", "", ("it is the rate of one request at a time",)
+        )
     if together and not alone:
         yield Verdict("tokens a second of one request", "", ("it is the rate of all requests together",))
 

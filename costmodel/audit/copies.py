@@ -13,6 +13,7 @@ from .case import Case
 from .finding import HOLDS, IMPOSSIBLE, INCONSISTENT, SUSPICIOUS, Finding, Inversion, not_computable
 from .runs import Run
 from .subject import Subject, Unknown
+from .written import SLACK, rounding
 
 FASTER, ABOVE = "faster_than_wire", "far_above_wire"
 #: Times of a copy: its own, and those that hold one.
@@ -114,20 +115,25 @@ def check_copies(case: Case) -> Iterator[Finding]:
     yield from _bandwidths(case)
 
 
+def slack(figure: Figure) -> float:
+    """Return by how much a figure may miss the wire and still be at it: its rounding, of at most 1 %."""
+    return min(rounding(figure), 0.01) + SLACK
+
+
 def _against(figure: Figure, ratio: float, told: str) -> Finding:
-    of = (figure.name,)
-    if ratio < 1:
+    of, told_of = (figure.name,), f"{figure.metric} {figure.text}"
+    if ratio * (1 + slack(figure)) < 1:
         return Finding(
             FASTER, IMPOSSIBLE, of, f"{figure.metric} {figure.text} is {ratio:.0%} of the wire's time", told
         )
     if ratio >= FAR and figure.value <= USUAL:
-        said = f"{figure.metric} {figure.text} is {ratio:,.0f} times the wire's time: fixed costs of a copy, not bandwidth"
+        said = f"{told_of} is {ratio:,.0f} times the wire's time: fixed costs of a copy, not bandwidth"
         return Finding(FASTER, HOLDS, of, said, told)
     if ratio >= FAR:
         grade = INCONSISTENT if ratio >= BEYOND else SUSPICIOUS
         said = (
-            f"{figure.metric} {figure.text} is {ratio:,.0f} times the wire's time: bandwidth cannot be the cause; a wait "
-            "for the link, the decode side or the software is"
+            f"{told_of} is {ratio:,.0f} times the wire's time: bandwidth cannot be the cause; "
+            "a wait for the link, the decode side or the software is"
         )
         return Finding(ABOVE, grade, of, said, told)
     return Finding(
@@ -148,8 +154,8 @@ def _without_wire(case: Case, run: Run, figure: Figure) -> Iterator[Finding]:
         return
     arithmetic = f"{told} / {slowest.title} = {format_si(least, 'second')} against {figure.text}"
     said = (
-        f"{figure.metric} {figure.text} is {figure.value / least:,.0f} times what even {slowest.title} takes: no link's "
-        "bandwidth is the cause"
+        f"{figure.metric} {figure.text} is {figure.value / least:,.0f} times what even {slowest.title} takes: "
+        "no link's bandwidth is the cause"
     )
     yield Finding(
         ABOVE,
@@ -169,8 +175,9 @@ def _bandwidths(case: Case) -> Iterator[Finding]:
             yield not_computable(FASTER, (figure.name,), f"{figure.metric} {figure.text}", str(why))
             continue
         share = figure.value / wire.bytes_per_s
-        told = f"{format_si(figure.value, 'byte/second')} / ({wire.said} = {format_si(wire.bytes_per_s, 'byte/second')}) = {share:.1%}"
-        if share > 1:
+        most = f"{wire.said} = {format_si(wire.bytes_per_s, 'byte/second')}"
+        told = f"{format_si(figure.value, 'byte/second')} / ({most}) = {share:.1%}"
+        if share > 1 + slack(figure):
             yield Finding(
                 FASTER,
                 IMPOSSIBLE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from .case import Case
 from .finding import Inversion
@@ -12,8 +12,9 @@ from .trends import line
 
 _RECOMPUTED, _FETCHED = ("prefill_time", "ttft"), ("kv_transfer_time", "load_time")
 #: Conditions by which two series may differ and still be ways to do the same.
-_WAYS = ("strategy", "topology", "scenario", "connector", "cache_state", "engine_flags", "link", "engine", "engine_version",
-         "engine_changes", "max_num_batched_tokens", "hardware", "instances", "prefill_tp", "decode_tp", "nics")  # fmt: skip
+_WAYS = ("strategy", "topology", "scenario", "connector", "cache_state", "engine_flags", "link", "engine",
+         "engine_version", "engine_changes", "max_num_batched_tokens", "hardware", "instances", "prefill_tp",
+         "decode_tp", "nics")  # fmt: skip
 _UNITS = {"input_tokens": "tokens", "arrival_rate": "per_s", "payload": "bytes"}
 
 
@@ -60,7 +61,7 @@ def _common(first: Series, second: Series) -> list[tuple[float, float, float]]:
 def _crossing(first: Series, second: Series, always: bool) -> Inversion | None:
     points = _common(first, second)
     signs = [(x, a - b) for x, a, b in points if a != b]
-    changes = [(low, high) for low, high in zip(signs, signs[1:]) if (low[1] > 0) != (high[1] > 0)]
+    changes = [(low, high) for low, high in pairwise(signs) if (low[1] > 0) != (high[1] > 0)]
     if len(points) < 3 or len(changes) != 1:
         return None
     (x0, d0), (x1, d1) = changes[0]

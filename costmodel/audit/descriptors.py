@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..units import format_si
+from . import words
 from .case import Case
 from .copies import payload_of, wire_of
 from .finding import Inversion
@@ -34,9 +34,9 @@ def invert_descriptors(case: Case) -> Iterator[Inversion]:
         if 0 <= over < _TELLING * time:
             continue  # what is left may as well be bandwidth
         each = over / count
-        how = f"({format_si(time, 'second')} - {told} / {wire.said}) / {count:,.0f} regions"
+        how = f"({words.seconds(time)} - {told} / {wire.said}) / {count:,.0f} regions"
         yield Inversion("per_descriptor_s", each, (figure.name,), how, each >= 0,
-                        f"each region adds {format_si(each, 'second')} to the wire's time")  # fmt: skip
+                        f"each region adds {words.seconds(each)} to the wire's time")  # fmt: skip
 
 
 def invert_descriptor_sizes(case: Case) -> Iterator[Inversion]:
@@ -60,14 +60,16 @@ def _fitted(series: Series) -> Iterator[Inversion]:
     if len(times) < len(sizes):
         return
     constant, slope, miss = line(list(zip(sizes, times)))
-    told = f"{len(times)} sizes: {format_si(constant, 'second')} + bytes / {format_si(1 / slope, 'byte/second')}, at most {miss:.0%} off"
+    told = f"{len(times)} sizes: {words.seconds(constant)} + bytes / {words.rate(1 / slope)}, at most {miss:.0%} off"
     if miss > 2 * STRAIGHT or slope <= 0:
         reason = f"times are no constant and a bandwidth: the best line misses one by {miss:.0%}"
         yield Inversion("latency_s", None, series.names, told, None, "", reason)
         return
-    yield Inversion("latency_s", constant, series.names, told, constant >= 0, "the part of a copy that no byte takes")
+    yield Inversion(
+        "latency_s", constant, series.names, told, constant >= 0, "the part of a copy that no byte takes"
+    )
     yield Inversion("effective_bytes_per_s", 1 / slope, series.names, told, None,
-                    f"bytes beyond it move at {format_si(1 / slope, 'byte/second')}")  # fmt: skip
+                    f"bytes beyond it move at {words.rate(1 / slope)}")  # fmt: skip
     if count > 1:
         each = constant / count
         yield Inversion("per_descriptor_s", each, series.names, f"{told}; / {count:,.0f} regions", each >= 0,

@@ -109,7 +109,7 @@ def check_rates(case: Case) -> Iterator[Finding]:
             if tokens is None or not each or tokens.per_gpu or tokens.value <= 0:
                 continue
             if rate is not None and not rate.per_gpu:
-                told = f"{rate.value:.4g}/s x {each:g} tokens = {rate.value * each:.5g} against {tokens.value:.5g} tokens/s"
+                told = f"{rate.value:.4g}/s x {each:g} tokens = {rate.value * each:.5g} against {tokens.value:.5g}/s"
                 yield _compared(
                     "rates",
                     named((rate, tokens)),
@@ -119,7 +119,8 @@ def check_rates(case: Case) -> Iterator[Finding]:
                     told,
                 )
             elif duration is not None and count:
-                told = f"{count:g} x {each:g} tokens / {_s(duration)} = {count * each / duration.value:.5g} against {tokens.value:.5g} tokens/s"
+                counted = count * each / duration.value
+                told = f"{count:g} x {each:g} tokens / {_s(duration)} = {counted:.5g} against {tokens.value:.5g}/s"
                 yield _compared(
                     "rates",
                     named((duration, tokens)),

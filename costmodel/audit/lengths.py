@@ -9,7 +9,11 @@ from .case import MEANS, Case
 from .finding import INCONSISTENT, Finding, Inversion
 from .runs import Run
 
-_TOKENS = {"input_throughput": "input_tokens", "output_throughput": "output_tokens", "total_throughput": "tokens_per_request"}
+_TOKENS = {
+    "input_throughput": "input_tokens",
+    "output_throughput": "output_tokens",
+    "total_throughput": "tokens_per_request",
+}
 
 
 def check_lengths(case: Case) -> Iterator[Finding]:
@@ -19,7 +23,9 @@ def check_lengths(case: Case) -> Iterator[Finding]:
         if not isl or not most or isl + (osl or 0) <= most:
             continue
         told = f"{isl:g} + {osl or 0:g} tokens against {most:g}"
-        said = "requests are longer than the engine serves: they were cut or refused, and are others than stated"
+        said = (
+            "requests are longer than the engine serves: they were cut or refused, and are others than stated"
+        )
         yield Finding("longer_than_served", INCONSISTENT, tuple(f.name for f in run.figures), said, told)
 
 
@@ -39,7 +45,9 @@ def _of_rates(run: Run, rate: Figure) -> Iterator[Inversion]:
         if tokens is None or known or tokens.per_gpu != rate.per_gpu:
             continue
         counts = run.text("throughput_counts")
-        kind = {"input_tokens": "prompt", "output_tokens": "output"}.get(quantity, counts or "prompt or output")
+        kind = {"input_tokens": "prompt", "output_tokens": "output"}.get(
+            quantity, counts or "prompt or output"
+        )
         each = tokens.value / rate.value
         yield Inversion(quantity, each, (tokens.name, rate.name), f"{tokens.text} / {rate.text}", each >= 1,
                         f"a request has {each:.4g} {kind} tokens on average")  # fmt: skip
@@ -51,5 +59,6 @@ def _of_times(run: Run) -> Iterator[Inversion]:
     if not (ttft and e2e and gap and gap.value) or run.number("output_tokens"):
         return
     osl = 1 + (e2e.value - ttft.value) / gap.value
-    yield Inversion("output_tokens", osl, (ttft.name, gap.name, e2e.name), f"1 + ({e2e.text} - {ttft.text}) / {gap.text}",
+    told = f"1 + ({e2e.text} - {ttft.text}) / {gap.text}"
+    yield Inversion("output_tokens", osl, (ttft.name, gap.name, e2e.name), told,
                     osl >= 1, f"a request has {osl:.4g} output tokens on average")  # fmt: skip

@@ -56,8 +56,8 @@ def _kept_up(run: Run, offered: float, finished: float, of: tuple[str, ...], how
         )
         return Finding(CHECK, SUSPICIOUS, of, said, told)
     said = (
-        f"a pool is overloaded: {share:.0%} of the offered rate is finished, so waits grow as long as the run lasts and "
-        "no percentile or mean of TTFT is a property of the system"
+        f"a pool is overloaded: {share:.0%} of the offered rate is finished, so waits grow as long as the run lasts "
+        "and no percentile or mean of TTFT is a property of the system"
     )
     return Finding(CHECK, INCONSISTENT, of, said, told)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..records import Figure
-from ..units import format_si
+from . import words
 from .bounds import floor_of, uncached
 from .case import Case
 from .finding import SUSPICIOUS, Finding, Inversion
@@ -35,8 +35,10 @@ def check_far(case: Case) -> Iterator[Finding]:
         ratio = floor.seconds / floor.least.seconds
         if ratio < FAR:
             continue
-        told = f"{format_si(floor.seconds, 'second')} against {floor.least.arithmetic}"
-        cause = "a wait, another model or another GPU" if figure.metric in _PROMPT else "fixed costs of each step"
+        told = f"{words.seconds(floor.seconds)} against {floor.least.arithmetic}"
+        cause = (
+            "a wait, another model or another GPU" if figure.metric in _PROMPT else "fixed costs of each step"
+        )
         if figure.metric == "ttft":
             cause = "fixed costs of a request"
         said = f"{figure.metric} {figure.text} is {ratio:.3g} times its bound: {cause} make it, not FLOPs or bytes"
@@ -83,9 +85,7 @@ def _of_prompt(case: Case, run: Run, figure: Figure) -> Iterator[Inversion]:
         return
     for quantity, share in (("parameters", 1.0), ("parameters_at_half_peak", 0.5)):
         size = share * figure.value * peak * gpus / (2 * (tokens - cached))
-        told = (
-            f"{figure.text} x {gpus} x {format_si(peak, 'flop/second')} x {share:g} / (2 x {tokens - cached:,} tokens)"
-        )
+        told = f"{figure.text} x {gpus} x {words.flops(peak)} x {share:g} / (2 x {tokens - cached:,} tokens)"
         yield _sized(case, run, figure, quantity, size, told)
 
 
@@ -95,7 +95,7 @@ def _of_step(case: Case, run: Run, figure: Figure) -> Inversion:
     if gpus is None:
         raise Unknown("the number of GPUs is not stated")
     size = step_seconds(figure) * rate * gpus / 2
-    told = f"{format_si(step_seconds(figure), 'second')} x {gpus} x {format_si(rate, 'byte/second')} / 2 B"
+    told = f"{words.seconds(step_seconds(figure))} x {gpus} x {words.rate(rate)} / 2 B"
     return _sized(case, run, figure, "parameters", size, told)
 
 

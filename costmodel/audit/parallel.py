@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..records import Figure
-from ..units import format_si
+from . import words
+from .bounds import floor_of
 from .case import Case
 from .finding import HOLDS, INCONSISTENT, SUSPICIOUS, Finding, Inversion
 from .runs import Run, Series
@@ -37,16 +38,38 @@ def _overheads(case: Case, series: Series) -> Iterator[Inversion]:
     for tp, figure in more:
         ideal, time = base * fewest / tp, step_seconds(figure)
         over, of = time - ideal, (figure.name, first.name)
-        told = f"{format_si(time, 'second')} - {format_si(base, 'second')} x {fewest:g} / {tp:g}"
-        yield Inversion("tp_overhead_s", over, of, told, over >= 0,
-                        f"{format_si(over, 'second')} of a step over {tp:g} GPUs are not its share of the work")  # fmt: skip
+        told = f"{words.seconds(time)} - {words.seconds(base)} x {fewest:g} / {tp:g}"
+        said = f"{words.seconds(over)} of a step over {tp:g} GPUs are not its share of the work"
+        yield Inversion("tp_overhead_s", over, of, told, over >= 0, said)
         try:
             count = all_reduces(case.subject(series.run, figure))
         except Unknown:
             continue
         each = over / count
         yield Inversion("all_reduce_s", each, of, f"({told}) / {count} all-reduces", each >= 0,
-                        f"two all-reduces a layer of {format_si(each, 'second')} each")  # fmt: skip
+                        f"two all-reduces a layer of {words.seconds(each)} each")  # fmt: skip
+
+
+def invert_all_reduce(case: Case) -> Iterator[Inversion]:
+    """Say what an all-reduce takes at most, where a report gives one tensor-parallel group alone."""
+    told = {figure.name for s in case.series if s.varies == "tp" for _, figure in s.points}
+    for run, figure in case.each(*_STEPS):
+        tp = run.number("tp", figure) or run.number("decode_tp", figure) or 1
+        if tp < 2 or figure.name in told:
+            continue
+        subject = case.subject(run, figure)
+        try:
+            least, count = floor_of(case, run, figure).least, all_reduces(subject)
+        except Unknown:
+            continue
+        over = step_seconds(figure) - least.seconds
+        if over > 0:
+            each, how = (
+                over / count,
+                f"({words.seconds(step_seconds(figure))} - {least.arithmetic}) / {count}",
+            )
+            said = f"at most, if two all-reduces a layer are all that is beyond the bytes of {tp:g} GPUs"
+            yield Inversion("all_reduce_s", each, (figure.name,), how, True, said)
 
 
 def all_reduces(subject: Subject) -> int:
@@ -77,9 +100,9 @@ def _bytes(run: Run, subject: Subject, rate: Figure, step: Figure) -> Finding:
     most = least + (1 + 2 * (gpus - 1)) * whole
     of = (rate.name, step.name)
     told = (
-        f"{gpus} x {format_si(rate.value, 'byte/second', 4)} x {format_si(step_seconds(step), 'second')} = "
-        f"{format_si(read, 'byte', 4)} against {format_si(least, 'byte', 4)} read once, at most "
-        f"{format_si(most, 'byte', 4)} with embedding and head on every GPU"
+        f"{gpus} x {words.rate(rate.value, 4)} x {words.seconds(step_seconds(step))} = "
+        f"{words.size(read, 4)} against {words.size(least, 4)} read once, at most "
+        f"{words.size(most, 4)} with embedding and head on every GPU"
     )
     if least * (1 - _CLOSE) <= read <= most * (1 + _CLOSE):
         return Finding(CHECK, HOLDS, of, "bandwidth x time is what the weights of a step are", told)
@@ -104,5 +127,7 @@ def invert_bytes_read(case: Case) -> Iterator[Inversion]:
             continue
         gpus = case.subject(run, step).machine.most_per_step or int(run.number("tp", step) or 1)
         read = rate.value * step_seconds(step) * gpus
-        told = f"{gpus} x {format_si(rate.value, 'byte/second', 4)} x {format_si(step_seconds(step), 'second')}"
-        yield Inversion("bytes_read_bytes", read, (rate.name, step.name), told, None, "bytes that a step reads")
+        told = f"{gpus} x {words.rate(rate.value, 4)} x {words.seconds(step_seconds(step))}"
+        yield Inversion(
+            "bytes_read_bytes", read, (rate.name, step.name), told, None, "bytes that a step reads"
+        )

@@ -12,7 +12,9 @@ from ..records import Stated
 _ACTIVE = re.compile(r"(?i)(?<![a-z0-9])A(\d+(?:\.\d+)?)B(?![a-z0-9])")
 _SIZE = re.compile(r"(?i)(?<![a-z0-9.])(\d+(?:\.\d+)?)B(?![a-z0-9])")
 #: Words of names whose size is that of all experts, of which a token multiplies a part.
-_EXPERTS = re.compile(r"(?i)moe|\d+x\d|\d+E\b|mixtral|grok|deepseek|kimi|glm-[4-9]|minimax|ling|gpt-oss")
+_EXPERTS = re.compile(
+    r"(?i)moe|\d+x\d|\d+E\b|mixtral|grok|deepseek(?!.*distill)|kimi|glm-[4-9]|minimax|ling|gpt-oss"
+)
 FOUR_BITS = frozenset(
     ["fp4", "nvfp4", "mxfp4", "int4", "awq", "gptq", "w4a16", "w4a4", "w4a8", "q4", "awq-4bit", "4bit"]
 )

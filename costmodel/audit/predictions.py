@@ -24,7 +24,12 @@ def pairs(case: Case) -> list[tuple[str, Figure, Figure]]:
             continue
         for other in record.figures:
             same = (other.metric, other.statistic) == (figure.metric, figure.statistic)
-            if same and other.value and _rest(case, other) == _rest(case, figure) and not _predicted(case, other):
+            if (
+                same
+                and other.value
+                and _rest(case, other) == _rest(case, figure)
+                and not _predicted(case, other)
+            ):
                 found.append((str(who), figure, other))
     return found
 

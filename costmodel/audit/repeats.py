@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ..records import Figure
-from ..units import format_si
+from . import words
 from .case import Case
 from .finding import SUSPICIOUS, Finding, Inversion
 from .runs import named
@@ -34,7 +34,7 @@ def check_repeats(case: Case) -> Iterator[Finding]:
         if ratio < _APART:
             continue
         first = figures[0] is slow
-        said = f"copies of {format_si(size, 'byte')} take {fast.text} to {slow.text}: " + (
+        said = f"copies of {words.size(size)} take {fast.text} to {slow.text}: " + (
             "the first one sets up the connection, a cost that no byte has"
             if first
             else "they wait, for each other or for software; the link is as fast as before"
@@ -49,12 +49,14 @@ def invert_repeats(case: Case) -> Iterator[Inversion]:
         over = slow.value - fast.value
         if over > 0:
             yield Inversion("wait_s", over, (slow.name, fast.name), f"{slow.text} - {fast.text}", True,
-                            f"{format_si(over, 'second')} of the slowest copy are no copying")  # fmt: skip
+                            f"{words.seconds(over)} of the slowest copy are no copying")  # fmt: skip
         step = _even_step([figure.value for figure in figures])
         if step is not None:
-            rate = size / step
-            yield Inversion("link_bytes_per_s", rate, named(figures), f"{format_si(size, 'byte')} / {format_si(step, 'second')}", None,
-                            f"copies end {format_si(step, 'second')} apart: one link carries them in turn, at {format_si(rate, 'byte/second')}")  # fmt: skip
+            speed, apart = size / step, words.seconds(step)
+            said = f"copies end {apart} apart: one link carries them in turn, at {words.rate(speed)}"
+            yield Inversion(
+                "link_bytes_per_s", speed, named(figures), f"{words.size(size)} / {apart}", None, said
+            )
 
 
 def _even_step(times: list[float]) -> float | None:

@@ -9,8 +9,9 @@ from ..records import Figure, Record, Stated
 from ..records.conditions import told
 
 #: Conditions that say nothing of the run itself: figures of one run may differ in them.
-OF_FIGURES = ("payload", "descriptors", "slo", "slo_ttft", "slo_tpot", "ttft_from", "tpot_definition", "throughput_counts",
-              "prompt_characters", "kv_bytes_per_token", "peak_flops", "memory_bandwidth", "memory")  # fmt: skip
+OF_FIGURES = ("payload", "descriptors", "slo", "slo_ttft", "slo_tpot", "ttft_from", "tpot_definition",
+              "throughput_counts", "prompt_characters", "kv_bytes_per_token", "peak_flops", "memory_bandwidth",
+              "memory")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,20 +56,40 @@ _TELLING = ("workload", "strategy", "topology", "scenario", "concurrency", "batc
 def runs_of(record: Record) -> list[Run]:
     """Return the runs of a record. A figure joins every run that agrees with all its own conditions.
 
-    A figure of no run's conditions but the record's (bytes of a token, say) belongs to all of them.
+    A figure of no run's conditions but the record's (bytes of a token, say) belongs to all of them, but for runs that
+    have the same metric and statistic of their own: that is another measurement, and makes another run.
     """
     keys = [_own(figure) for figure in record.figures]
-    distinct = [key for place, key in enumerate(keys) if key not in keys[:place]]
-    widest = [key for key in distinct if not any(key < other for other in distinct)]
-    made = []
-    for own in widest or [frozenset()]:
-        chosen = tuple(f for f, key in zip(record.figures, keys) if key <= own)
-        stated = {**record.conditions, **dict(own)}
-        for figure in chosen:
-            if _own(figure) == own:
-                stated.update({k: v for k, v in figure.conditions.items() if k not in stated})
-        made.append(Run(record.name, stated, chosen))
-    return made
+    made = [_run(record, own, keys) for own in _widest(keys) or [frozenset()]]
+    taken = {id(figure) for run in made for figure in run.figures}
+    left = [key for figure, key in zip(record.figures, keys) if id(figure) not in taken]
+    return made + [_run(record, own, keys) for own in dict.fromkeys(left)]
+
+
+def _widest(keys: Sequence[frozenset[tuple[str, Stated]]]) -> list[frozenset[tuple[str, Stated]]]:
+    """The sets of conditions that are part of no other, in their order."""
+    distinct = list(dict.fromkeys(keys))
+    return [key for key in distinct if not any(key < other for other in distinct)]
+
+
+def _run(
+    record: Record, own: frozenset[tuple[str, Stated]], keys: Sequence[frozenset[tuple[str, Stated]]]
+) -> Run:
+    """The run of a set of conditions: of each metric and statistic the figures that state most of them."""
+    agreeing = [(figure, key) for figure, key in zip(record.figures, keys) if key <= own]
+    by_kind: dict[tuple[str, str | None], list[frozenset[tuple[str, Stated]]]] = {}
+    for figure, key in agreeing:
+        by_kind.setdefault((figure.metric, figure.statistic), []).append(key)
+    chosen = [
+        (figure, key)
+        for figure, key in agreeing
+        if not any(key < other for other in by_kind[figure.metric, figure.statistic])
+    ]
+    stated = {**record.conditions, **dict(own)}
+    for figure, key in chosen:
+        if key == own:
+            stated.update({k: v for k, v in figure.conditions.items() if k not in stated})
+    return Run(record.name, stated, tuple(figure for figure, _ in chosen))
 
 
 def _own(figure: Figure) -> frozenset[tuple[str, Stated]]:
@@ -91,7 +112,17 @@ class Series:
         return tuple(figure.name for _, figure in self.points)
 
 
-VARYING = ("concurrency", "burst", "input_tokens", "payload", "descriptors", "descriptor_bytes", "arrival_rate", "batch", "tp")
+VARYING = (
+    "concurrency",
+    "burst",
+    "input_tokens",
+    "payload",
+    "descriptors",
+    "descriptor_bytes",
+    "arrival_rate",
+    "batch",
+    "tp",
+)
 
 
 def series_of(record: Record, fewest: int = 3) -> Iterator[Series]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..records import Figure
 from ..serving.work import Chunk
-from ..units import format_si
+from . import words
 from .case import Case
 from .finding import HOLDS, SUSPICIOUS, Finding, Inversion, not_computable
 from .runs import Run
@@ -102,7 +103,7 @@ def _chunk_step(demand: Demand) -> Least:
 def _growth(full: list[Demand]) -> Iterator[Finding]:
     """Between two saturated batches only the decodes' reads grow."""
     ordered = sorted(full, key=lambda demand: (demand.figure.metric, demand.batch))
-    for small, large in zip(ordered, ordered[1:]):
+    for small, large in pairwise(ordered):
         if (
             small.figure.metric != large.figure.metric
             or (small.isl, small.osl) != (large.isl, large.osl)
@@ -118,10 +119,12 @@ def _growth(full: list[Demand]) -> Iterator[Finding]:
         grown = large.figure.value - small.figure.value
         if grown <= 0:
             continue
-        told = f"{format_si(bytes_, 'byte')} more are read, {format_si(reads, 'second')} at peak, of {format_si(grown, 'second')}"
+        told = (
+            f"{words.size(bytes_)} more are read, {words.seconds(reads)} at peak, of {words.seconds(grown)}"
+        )
         of = (small.figure.name, large.figure.name)
         if reads < _EXPLAINED * grown:
-            said = f"chunks are as full as before, and reads explain {reads / grown:.0%} of the growth: its cause is open"
+            said = f"chunks are as full as before; reads explain {reads / grown:.0%} of the growth, whose cause is open"
             yield Finding(GROWTH, SUSPICIOUS, of, said, told)
         else:
             yield Finding(
@@ -137,13 +140,14 @@ def invert_saturated(case: Case) -> Iterator[Inversion]:
             if _full(demand):
                 least = _chunk_step(demand)
                 share = least.seconds / figure.value
-                yield Inversion("mfu", share, (figure.name,), least.arithmetic, share <= 1,
-                                f"{figure.metric} {figure.text} as the time of a full chunk is {share:.0%} of peak")  # fmt: skip
+                said = f"{figure.metric} {figure.text} as the time of a full chunk is {share:.0%} of peak"
+                yield Inversion("mfu", share, (figure.name,), least.arithmetic, share <= 1, said)
             elif _budget(demand) is None and demand.tokens > _LEAST_BUDGET:
                 gpus = demand.subject.machine.most_per_step or 1
                 one = demand.subject.prefill(int(demand.isl), 0, gpus)
                 tokens = demand.isl * figure.value / one.seconds
-                yield Inversion("chunk_tokens", tokens, (figure.name,), f"{figure.text} / ({one.arithmetic}) x {demand.isl:g}",
-                                None, f"at peak a gap has room for {tokens:,.0f} prompt tokens; {demand.told}")  # fmt: skip
+                told = f"{figure.text} / ({one.arithmetic}) x {demand.isl:g}"
+                said = f"at peak a gap has room for {tokens:,.0f} prompt tokens; {demand.told}"
+                yield Inversion("chunk_tokens", tokens, (figure.name,), told, None, said)
         except Unknown:
             continue

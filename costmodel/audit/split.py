@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..units import format_si
+from . import words
 from .case import MEANS, Case
+from .copies import COPY, WITH_COPY, wire_of
 from .finding import Inversion
 from .runs import Run, named
+from .subject import Unknown
 
 
 def invert_split(case: Case) -> Iterator[Inversion]:
@@ -33,20 +35,42 @@ def _whole_instances(case: Case, run: Run, p: float, d: float, of: tuple[str, ..
         return
     most, together = min(x / p, y / d), (x + y) / (p + d)
     ratio = most / together
-    told = (
-        f"min({x} / {format_si(p, 'second')}, {y} / {format_si(d, 'second')}) over {x + y} / "
-        f"{format_si(p + d, 'second')}"
-    )
+    told = f"min({x} / {words.seconds(p)}, {y} / {words.seconds(d)}) over {x + y} / {words.seconds(p + d)}"
     best = max(range(1, x + y), key=lambda n: min(n / p, (x + y - n) / d)) if x + y > 1 else x
     other = "" if best == x else f"; {best}P{x + y - best}D would be the best of {x + y}"
-    said = (
-        f"{x}P{y}D finishes at most {ratio:.2f}x of {x + y} colocated instances, at the same batch{other}"
-    )
+    said = f"{x}P{y}D finishes at most {ratio:.2f}x of {x + y} colocated instances, at the same batch{other}"
     yield Inversion("split_over_colocated", ratio, of, told, None, said)
 
 
+def invert_wire(case: Case) -> Iterator[Inversion]:
+    """Say what the copy of a prompt takes at least on the stated link, where a report gives no copy."""
+    for run in case.runs:
+        tokens = run.number("input_tokens")
+        if not tokens or run.all(*COPY, *WITH_COPY, "kv_transfer_bandwidth"):
+            continue
+        figure = run.get("ttft", *MEANS, "p50", "p90", "p95", "p99") or run.figures[0]
+        subject = case.subject(run, figure)
+        if not subject.machine.split:
+            continue
+        try:
+            wire, size = wire_of(run, subject, figure), subject.kv_bytes(int(tokens))
+        except Unknown:
+            continue
+        least = size / wire.bytes_per_s
+        told = f"{tokens:,.0f} tokens, {words.size(size, 4)} / {wire.said}"
+        said = f"the copy of a prompt takes {words.seconds(least)} on the wire"
+        if figure.metric == "ttft" and figure.value > 0:
+            said += f", {least / figure.value:.1%} of TTFT {figure.text}"
+        yield Inversion("wire_s", least, (figure.name,), told, None, said)
+
+
 def invert_ratios(case: Case) -> Iterator[Inversion]:
-    """A TTFT r times that of one instance: the copy would have to take r - 1 of the prefill."""
+    """A TTFT r times that of one instance means a hand-over of r - 1 prefills; one r times faster, a cache."""
+    for _, figure in case.each("ttft_speedup"):
+        if figure.value > 1:
+            said = "a cache that holds this share of the prompt would explain it, if TTFT is the prefill"
+            told = f"1 - 1 / {figure.value:g}"
+            yield Inversion("cached_share", 1 - 1 / figure.value, (figure.name,), told, None, said)
     for run, figure in case.each("ttft_ratio"):
         if not case.subject(run, figure).machine.split or figure.value <= 1:
             continue

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from ..dtypes import SPELLINGS, cache_dtype
 from ..errors import InputError, nearest
 from ..families import packaged_models
+from ..families.meant import model_meant
 from ..families.named import model_named
 from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import Gpu
@@ -22,12 +23,14 @@ from ..records.machine import Machine, machine_of
 from ..serving.bound import Bound, step_bound
 from ..serving.instance import InstanceKind, default_cache_dtype
 from ..serving.work import Chunk
-from ..units import format_si
+from . import words
 from .plain import FOUR_BITS, Plain, plain_of, sized
 
 #: Narrow dtypes that an engine may load a checkpoint in without the report saying so, fastest first.
 NARROW = ("fp4", "fp8", "int8")
-_DTYPE_WORDS = re.compile(r"(?i)[\s_-]*\b(bf16|fp16|fp8|int8|int4|w4a16|w8a8)\b$")
+_DTYPE_WORDS = re.compile(
+    r"(?i)[\s_,(-]*\b(bf16|fp16|fp8|int8|int4|w4a16|w8a8|fp4|nvfp4|mxfp4|awq|gptq)(?:-dynamic|-4bit)?\)?$"
+)
 
 
 class Unknown(Exception):
@@ -63,6 +66,15 @@ class Subject:
         return found
 
     @property
+    def said(self) -> tuple[str, ...]:
+        """How the words for the model and the machine were read."""
+        try:
+            read, name = self.model.name, str(self.conditions["model"])
+        except Unknown:
+            return self.machine.said
+        return (*([] if read in (name, None) else [f"{name!r} is read as {read}"]), *self.machine.said)
+
+    @property
     def gpu(self) -> Gpu:
         """The GPU, where it is stated and known."""
         if self.machine.gpu is None:
@@ -76,7 +88,16 @@ class Subject:
         if not text:
             found = _DTYPE_WORDS.search(str(self.conditions.get("model", "")))
             text = found[1].lower() if found else ""
-        return SPELLINGS.get(text.removeprefix("torch."), text) or None
+        word = SPELLINGS.get(text.removeprefix("torch."), text) or None
+        return self._own_four_bits if word in FOUR_BITS and self._own_four_bits else word
+
+    @property
+    def _own_four_bits(self) -> str | None:
+        """The checkpoint's dtype where it has four bits: whatever a report calls them, they are these."""
+        try:
+            return self.model.weight_dtype if self.model.weight_dtype in FOUR_BITS else None
+        except Unknown:
+            return None
 
     def kind(self, dtype: str | None = None) -> InstanceKind:
         """The model on one GPU, of which only physics is asked: no step time can be had of it."""
@@ -109,7 +130,8 @@ class Subject:
         plain = self.plain
         if plain is not None:
             flop, peak = 2 * plain.parameters * (tokens - cached), plain.peak(self.gpu)
-            said = f"2 x {plain.parameters:.4g} parameters {plain.source} x {tokens - cached:,} tokens / ({gpus} x {_flops(peak)})"
+            work = f"2 x {plain.parameters:.4g} parameters {plain.source} x {tokens - cached:,} tokens"
+            said = f"{work} / ({gpus} x {_flops(peak)})"
             return Least(flop / peak / gpus, f"{said} = {_s(flop / peak / gpus)}", plain.source)
         kind = self.kind(dtype)
         bound = step_bound(kind, (Chunk(tokens - cached, cached),), 1, 0, 0)
@@ -123,11 +145,9 @@ class Subject:
             said = f"{plain.parameters:.4g} parameters {plain.source} x {plain.bytes_each:g} B"
             if context and self._cached_each is not None:
                 bytes_ += self._cached_each * context
-                said += f" and {format_si(self._cached_each * context, 'byte')} of KV"
+                said += f" and {words.size(self._cached_each * context)} of KV"
             time = bytes_ / (rate * gpus)
-            return Least(
-                time, f"{said} / ({gpus} x {format_si(rate, 'byte/second')}) = {_s(time)}", plain.source
-            )
+            return Least(time, f"{said} / ({gpus} x {words.rate(rate)}) = {_s(time)}", plain.source)
         kind = self.kind(dtype)
         bound = step_bound(kind, (), 0, batch, context)
         return _least(bound, kind, gpus, f"a decode step of {batch:g} over {context:,.0f} cached tokens")
@@ -207,6 +227,9 @@ def _known(text: str) -> tuple[Model | None, str]:
             return model_named(name), ""
         except InputError:
             continue
+    meant = model_meant(text) or model_meant(bare)
+    if meant is not None:
+        return model_named(meant), ""
     match = nearest(bare, packaged_models())
     hint = f"; nearest: {match}" if match else ""
     return None, f"{text!r} is no packaged model (costmodel show models){hint}"
@@ -226,19 +249,21 @@ def _least(bound: Bound, kind: InstanceKind, gpus: int, what: str) -> Least:
         work, rate = f"{_flop(bound.flop)} at least", f"{_flops(bound.flop / bound.compute_s)}"
     else:
         work, rate = (
-            f"{format_si(bound.bytes_moved, 'byte')} at least",
-            format_si(kind.memory_peak, "byte/second"),
+            f"{words.size(bound.bytes_moved)} at least",
+            words.rate(kind.memory_peak),
         )
-    return Least(seconds, f"{what}: {work} / ({gpus} x {rate}) = {_s(seconds)}", kind.product_dtype, bound.bytes_moved)
+    return Least(
+        seconds, f"{what}: {work} / ({gpus} x {rate}) = {_s(seconds)}", kind.product_dtype, bound.bytes_moved
+    )
 
 
 def _s(seconds: float) -> str:
-    return format_si(seconds, "second")
+    return words.seconds(seconds)
 
 
 def _flop(flop: float) -> str:
-    return format_si(flop, "flop/second").removesuffix("/s")
+    return words.flops(flop).removesuffix("/s")
 
 
 def _flops(rate: float) -> str:
-    return format_si(rate, "flop/second")
+    return words.flops(rate)

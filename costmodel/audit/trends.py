@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from ..units import format_si
+from . import words
 from .case import Case
 from .finding import HOLDS, INCONSISTENT, SUSPICIOUS, Finding, Inversion
 from .runs import Series
@@ -49,7 +49,7 @@ def _told(series: Series, constant: float, slope: float, miss: float) -> str:
     per = {"input_tokens": "a token", "payload": "a byte", "concurrency": "a client", "burst": "a prompt",
            "descriptors": "a descriptor"}.get(series.varies, series.varies)  # fmt: skip
     return (
-        f"{len(series.points)} points: {format_si(constant, 'second')} + {format_si(slope, 'second', 4)} {per}, "
+        f"{len(series.points)} points: {words.seconds(constant)} + {words.seconds(slope, 4)} {per}, "
         f"at most {miss:.0%} off"
     )
 
@@ -80,7 +80,7 @@ def _copies(case: Case, series: Series, constant: float, slope: float, miss: flo
         series.names,
         told,
         None,
-        f"bytes beyond it move at {format_si(rate, 'byte/second')}",
+        f"bytes beyond it move at {words.rate(rate)}",
     )
 
 
@@ -103,7 +103,7 @@ def _clients(case: Case, series: Series, constant: float, slope: float, miss: fl
     if slope <= 0:
         return
     told = _told(series, constant, slope, miss)
-    said = f"prompts are served one after the other, {format_si(slope, 'second')} each"
+    said = f"prompts are served one after the other, {words.seconds(slope)} each"
     yield Inversion("service_s", slope, series.names, told, None, said)
     figure = series.points[-1][1]
     subject = case.subject(series.run, figure)
@@ -116,7 +116,7 @@ def _clients(case: Case, series: Series, constant: float, slope: float, miss: fl
     except Unknown:
         return
     over = slope - least.seconds
-    arithmetic = f"{format_si(slope, 'second')} - ({least.arithmetic})"
+    arithmetic = f"{words.seconds(slope)} - ({least.arithmetic})"
     yield Inversion("overhead_s", over, series.names, arithmetic, over >= 0,
                     f"{over / slope:.0%} of a prompt's service is not its work at peak")  # fmt: skip
 
@@ -125,8 +125,8 @@ def _burst(case: Case, series: Series, constant: float, slope: float, miss: floa
     """Prompts that arrive together and are served in turns: their mean TTFT grows by half a service each."""
     if slope > 0:
         told = _told(series, constant, slope, miss)
-        yield Inversion("service_s", 2 * slope, series.names, told, None,
-                        f"a prompt of the burst takes {format_si(2 * slope, 'second')}: mean TTFT = constant + N / 2 of it")  # fmt: skip
+        said = f"a prompt of the burst takes {words.seconds(2 * slope)}: mean TTFT = constant + N / 2 of it"
+        yield Inversion("service_s", 2 * slope, series.names, told, None, said)
 
 
 def _descriptors(
@@ -166,7 +166,9 @@ def check_growth(case: Case) -> Iterator[Finding]:
         grown, must = last.value - first.value, work[1] - work[0]
         if gpus is None or must <= 0:
             continue
-        told = f"from {short:,.0f} to {long:,.0f} tokens {format_si(grown, 'second')}, at peak {format_si(must, 'second')}"
+        told = (
+            f"from {short:,.0f} to {long:,.0f} tokens {words.seconds(grown)}, at peak {words.seconds(must)}"
+        )
         if grown >= must:
             said = "times grow by no less than the work of the longer prompts"
             yield Finding("growth_with_tokens", HOLDS, series.names, said, told)
@@ -198,8 +200,8 @@ def check_serial(case: Case) -> Iterator[Finding]:
 def _serial(case: Case, series: Series, exponent: float) -> Finding:
     points = [(x, figure.value) for x, figure in series.points]
     service = line(points)[1]
-    told = f"{len(points)} points: TTFT grows as clients to the power of {exponent:.2g}, {format_si(service, 'second')} a client"
-    said = f"prompts are computed one after the other, {format_si(service, 'second')} each"
+    told = f"{len(points)} points: clients to the power of {exponent:.2g}, {words.seconds(service)} a client"
+    said = f"prompts are computed one after the other, {words.seconds(service)} each"
     figure = series.points[-1][1]
     subject, tokens = case.subject(series.run, figure), series.run.number("input_tokens", figure)
     try:
@@ -210,6 +212,8 @@ def _serial(case: Case, series: Series, exponent: float) -> Finding:
         return Finding("serial_prefill", HOLDS, series.names, said, told)
     ratio, told = service / least.seconds, f"{told}; {least.arithmetic}"
     if ratio < _OVERHEAD:
-        return Finding("serial_prefill", HOLDS, series.names, f"{said}, {ratio:.3g} times their work at peak", told)
+        return Finding(
+            "serial_prefill", HOLDS, series.names, f"{said}, {ratio:.3g} times their work at peak", told
+        )
     said += f", {ratio:.3g} times their work at peak: overhead of a request dominates, not FLOPs"
     return Finding("serial_prefill", SUSPICIOUS, series.names, said, told)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +11,17 @@ from ..audit.absent import Absent, absent_of, counted
 from ..audit.case import Case
 from ..audit.comparable import Counterpart, compared
 from ..audit.examine import examine, invert
+from ..audit.diagnose import Diagnosis
 from ..audit.finding import Finding, Inversion
+from ..audit.match import Matched, compare
+from ..audit.predict import Prediction
 from ..data import is_path
+from ..errors import InputError
 from ..records import Figure, Record, Stated
 from ..records.packaged import load_records
 from ..records.read import is_record, read_records
 from ..results import read_results
+from .check_predict import Asked, predicted
 
 SCHEMA = "costmodel.check/1"
 
@@ -54,40 +59,61 @@ class CheckAnswer:
     comparable_with: tuple[Counterpart, ...]
     not_comparable_with: tuple[Counterpart, ...]
     inversions: tuple[Inversion, ...]
+    predictions: tuple[Prediction, ...]
+    diagnoses: tuple[Diagnosis, ...]
+    comparisons: tuple[Matched, ...]
     about: About
 
 
-def ask_check(names: Sequence[str | Path], given: Mapping[str, Stated] | None = None) -> CheckAnswer:
+def ask_check(
+    names: Sequence[str | Path], asked: Asked | None = None, *, varying: Collection[str] = ()
+) -> CheckAnswer:
     """Examine record files, results of benchmarks, or packaged records by name.
 
-    ``given``: conditions that the user adds to compute with (model, hardware, tp, ...); they stay absent from the
-    record. Raises InputError for files that cannot be read, with all their problems.
+    ``asked``: what the user says of them: conditions to compute with, which stay absent from the record, and the
+    deployment to predict results with. ``varying``: conditions in which two results differ by intent.
+
+    Raises InputError for files that cannot be read, with all their problems, and for bad names and values.
     """
-    records = [record for name in names for record in _read(name)]
-    cases = [Case(record, given or {}) for record in records]
-    absent = tuple(each for case in cases for each in absent_of(case.record))
+    told = asked or Asked()
+    cases = [(Case(record, told.given), name) for name in names for record in _read(name)]
+    absent = tuple(each for case, _ in cases for each in absent_of(case.record))
     findings, inversions = list[Finding](), list[Inversion]()
     yes, no = list[Counterpart](), list[Counterpart]()
-    for case in cases:
+    for case, _ in cases:
         found = examine(case)
         comparable, not_comparable = compared(case, found)
         findings += found
         yes += comparable
         no += not_comparable
         inversions += invert(case)
-    missing, asked = counted(absent)
+    beside = predicted(cases, told)
+    missing, conditions = counted(absent)
     return CheckAnswer(
         schema=SCHEMA,
-        records=tuple(_understood(case) for case in cases),
+        records=tuple(_understood(case) for case, _ in cases),
         conditions_absent=missing,
-        conditions_asked=asked,
+        conditions_asked=conditions,
         absent=absent,
         findings=tuple(findings),
         comparable_with=tuple(yes),
         not_comparable_with=tuple(no),
         inversions=tuple(inversions),
-        about=_about(cases, given or {}),
+        predictions=beside.predictions,
+        diagnoses=beside.diagnoses,
+        comparisons=_against_each_other([case for case, _ in cases], told, varying),
+        about=_about([case for case, _ in cases], told, beside.warnings),
     )
+
+
+def _against_each_other(cases: Sequence[Case], asked: Asked, varying: Collection[str]) -> tuple[Matched, ...]:
+    """Every later result against the first, where each holds one run."""
+    if len(cases) < 2 or any(case.record.form == "record" or len(case.runs) != 1 for case in cases):
+        if varying:
+            raise InputError("--varying is of two results of one run each")
+        return ()
+    first, *others = (case.record for case in cases)
+    return tuple(compare(first, other, varying, asked.given) for other in others)
 
 
 def _read(name: str | Path) -> tuple[Record, ...]:
@@ -98,18 +124,18 @@ def _read(name: str | Path) -> tuple[Record, ...]:
 
 def _understood(case: Case) -> CheckedRecord:
     record = case.record
-    said = dict.fromkeys(text for run in case.runs for text in case.subject(run).machine.said)
+    said = dict.fromkeys(text for run in case.runs for text in case.subject(run).said)
     return CheckedRecord(
         record.name, record.where, record.form, record.source, record.confidence, dict(record.conditions),
         tuple(said), record.figures, dict(record.unread),
     )  # fmt: skip
 
 
-def _about(cases: Sequence[Case], given: Mapping[str, Stated]) -> About:
-    assumptions = [f"given by the user: {key} {value}" for key, value in given.items()]
+def _about(cases: Sequence[Case], asked: Asked, more: Sequence[str]) -> About:
+    assumptions = [f"given by the user: {key} {value}" for key, value in asked.given.items()]
     assumptions += [
         "bounds count weights, cached tokens and products once, at peak rates, spread evenly over the GPUs"
     ]
     sources = [case.record.source or case.record.where for case in cases]
     warnings = [f"{case.record.name}: {text}" for case in cases for text in case.record.warnings]
-    return About(tuple(assumptions), tuple(dict.fromkeys(sources)), (), tuple(warnings))
+    return About(tuple(assumptions), tuple(dict.fromkeys(sources)), (), (*warnings, *more))

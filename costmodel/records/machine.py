@@ -11,6 +11,7 @@ from ..data import Sourced
 from ..inputs.hardware import DTYPES, SCHEMA, Gpu, load_gpu, packaged_name
 from .figures import in_si
 from .record import Stated
+from .wording import nodes_in, plain_words, without_instances
 
 _SPLIT = re.compile(r"[,;()+/]|\bwith\b|\beach\b|\band\b|\bper\b|\bof\b", re.IGNORECASE)
 _TOPOLOGY = re.compile(r"(?<![A-Za-z0-9])(\d{1,3})\s*[Pp]\s*:?\s*(\d{1,3})\s*[Dd](?![A-Za-z0-9])")
@@ -66,7 +67,9 @@ def machine_of(conditions: Mapping[str, Stated]) -> Machine:
     """Return the machine that stated conditions mean. Raises nothing: what cannot be read stays None."""
     text = " ".join(str(conditions[key]) for key in ("hardware", "topology") if key in conditions)
     named = str(conditions.get("hardware") or conditions.get("prefill_hardware") or "")
-    gpu, count, reason, read = _gpu(named)
+    gpu, count, reason, read = _gpu(named, plain_words(named))
+    if count is None and (rented := without_instances(named)) != named:
+        gpu, count, reason, read = _gpu(named, plain_words(rented))
     said = list(read)
     if gpu is None and named:
         gpu = _as_stated(named, conditions)
@@ -99,16 +102,14 @@ def machine_of(conditions: Mapping[str, Stated]) -> Machine:
 
 
 @lru_cache(maxsize=1024)
-def _gpu(text: str) -> tuple[Gpu | None, int | None, str | None, tuple[str, ...]]:
-    """The GPU of a text, how many of them it names, or why none is known."""
+def _gpu(written: str, text: str) -> tuple[Gpu | None, int | None, str | None, tuple[str, ...]]:
+    """The GPU of a text in plain words, how many of them it names, or why none is known."""
     if not text:
         return None, None, "no hardware is stated", ()
     found: dict[str, int | None] = {}
     for part in (text, *_SPLIT.split(text)):
         for name, count in _named(part):
-            if part is text:
-                found.setdefault(name, count)
-            elif found.get(name) is None:
+            if found.get(name) is None:
                 found[name] = count
         if part is text and found:
             break
@@ -116,12 +117,12 @@ def _gpu(text: str) -> tuple[Gpu | None, int | None, str | None, tuple[str, ...]
         for part in _SPLIT.split(text):
             found |= dict(_named(part))
     if not found:
-        return None, None, f"{text!r} names no GPU that is packaged (costmodel show hardware)", ()
+        return None, None, f"{written!r} names no GPU that is packaged (costmodel show hardware)", ()
     if len(found) > 1:
-        return None, None, f"{text!r} names several GPUs: {', '.join(found)}", ()
+        return None, None, f"{written!r} names several GPUs: {', '.join(found)}", ()
     name, count = next(iter(found.items()))
     total = _sum_of_pools(text, name) or count
-    return load_gpu(name), total, None, (f"{text!r} is read as {name}",)
+    return load_gpu(name), total, None, (f"{written!r} is read as {name}",)
 
 
 def _as_stated(text: str, conditions: Mapping[str, Stated]) -> Gpu | None:
@@ -229,7 +230,9 @@ def _number_after(tokens: list[str]) -> int | None:
 
 def _sum_of_pools(text: str, name: str) -> int | None:
     """8xH200 + 8xH200: GPUs of both."""
-    counts = [count for part in text.split("+") for found, count in _named(part) if found == name]
+    counts = [
+        next((count for found, count in _named(part) if found == name), None) for part in text.split("+")
+    ]
     if len(counts) < 2 or any(count is None for count in counts):
         return None
     return sum(count for count in counts if count is not None)
@@ -270,8 +273,11 @@ def _in_text(text: str, degree: str) -> int | None:
 
 def _machines(conditions: Mapping[str, Stated], text: str, prefill: int | None, decode: int | None) -> int:
     """How many times the number beside the GPU's name counts: it may be that of a node."""
-    if re.search(r"per node|each node|nodes? (of|with)|a node", text, re.IGNORECASE):
-        nodes = _count(conditions, "nodes")
+    words = nodes_in(text)
+    if re.search(r"nodes?\s*[x×]|in (total|all)", text, re.IGNORECASE):
+        return 1
+    if words or re.search(r"per node|each node|nodes? (of|with)|a node|/node", text, re.IGNORECASE):
+        nodes = _count(conditions, "nodes") or words
         if nodes is None and prefill is not None and decode:
             nodes = prefill + decode
         return nodes or 1

@@ -226,7 +226,8 @@ METRICS: dict[str, Metric] = {
     "prediction_error": _M(SHARE, "predicted over measured, less 1", (
         "latency_error", "ttft_error", "tpot_error", "mape", "simulation_error"
     )),
-    "ttft_ratio": _M(SHARE, "TTFT over that of another way", ("ttft_speedup",)),
+    "ttft_ratio": _M(SHARE, "TTFT over that of another way"),
+    "ttft_speedup": _M(SHARE, "TTFT of another way over this one's", ("ttft_improvement",)),
     "throughput_ratio": _M(SHARE, "throughput over that of another way", (
         "request_rate_ratio", "capacity_ratio"
     )),
