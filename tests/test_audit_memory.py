@@ -65,7 +65,7 @@ def test_what_a_pool_does_not_say() -> None:
         ("Llama-3.1-70B", "2xH100", "", "holds"),  # 70.55e9 x 2 B = 131.4 of 160 GiB
         ("Llama-3.1-70B", "1xH100", "", "inconsistent"),  # 65.7 GiB in 8 bits
         ("Llama-3.1-70B", "1xH100", 'dtype = "bf16"\n', "impossible"),
-        ("Llama-3.1-70B", "H100", 'dtype = "bf16"\n', "suspicious"),  # how many is not stated
+        ("Llama-3.1-70B", "H100", 'dtype = "bf16"\n', "not_computable"),  # how many is not stated
         ("Llama-3.1-70B", "H100", 'dtype = "fp8"\n', "holds"),
         ("Llama-3.1-405B", "1xH100", "", "impossible"),  # 189 GiB in 4 bits
     ],

@@ -80,3 +80,21 @@ def test_what_of_a_hand_over_is_not_the_copy() -> None:
     assert "14.7%" in inversion.said
     (above,) = found(check_stages, row("handover_time", 20, "ms") + row("kv_transfer_time", 29, "ms"))
     assert above.grade == "impossible"
+
+
+def test_one_pool_has_no_hand_over() -> None:
+    # 10.1 + 20.2 = 30.3 ms of 50.3: 20 ms, 40 %, are in neither
+    text = row("prefill_queue_time", 10.1, "ms") + row("prefill_time", 20.2, "ms") + row("ttft", 50.3, "ms")
+    (finding,) = found(check_stages, 'strategy = "colocated"\n' + text)
+    assert finding.grade == "suspicious" and "20 ms of mean ttft, 40%" in finding.said
+    (finding,) = found(check_stages, text)
+    assert finding.grade == "holds" and "kv_transfer_time, decode_queue_time are not given" in finding.said
+
+
+def test_ttft_and_the_rest_are_the_whole_in_means() -> None:
+    text = row("ttft", 300.5, "ms", statistic="mean") + row("decode_time", 900.5, "ms", statistic="mean")
+    for e2e, grade in ((1201.1, "holds"), (1150.1, "impossible"), (1500.1, "suspicious")):
+        (finding,) = found(check_stages, text + row("e2e", e2e, "ms", statistic="mean"))
+        assert finding.grade == grade
+    p99 = (text + row("e2e", 1500.1, "ms", statistic="mean")).replace("'mean'", "'p99'")
+    assert not found(check_stages, p99)

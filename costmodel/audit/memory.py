@@ -83,8 +83,8 @@ def _weights(subject: Subject, of: tuple[str, ...]) -> Finding:
     if size <= room.size:
         return Finding(WEIGHTS, HOLDS, of, f"weights take {size / room.size:.0%} of the memory", told)
     if subject.machine.presumed:
-        said = "weights do not fit on one GPU, and how many there were is not stated"
-        return Finding(WEIGHTS, SUSPICIOUS, of, said, told)
+        reason = f"the number of GPUs is not stated, and one does not hold {_gib(size)}"
+        return not_computable(WEIGHTS, of, f"weights of {subject.model.name}", reason)
     narrow = next((d for d in _LOADED if (b := _narrow(subject, d)) and b <= room.size), None)
     if narrow and subject.stated_dtype is None:
         said = f"weights fit in {narrow} and not in the checkpoint's dtype: which was loaded is not stated"

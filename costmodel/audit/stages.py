@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..records import Figure
@@ -15,11 +15,14 @@ from .written import resolution
 STAGES, ADDED = "stages", "percentiles_added"
 #: Stages of each whole, in the order in which a request passes them.
 _TO_FIRST_TOKEN = ("prefill_queue_time", "prefill_time", "kv_transfer_time", "decode_queue_time")
-WHOLES: Mapping[str, tuple[str, ...]] = {
-    "ttft": _TO_FIRST_TOKEN,
-    "e2e": (*_TO_FIRST_TOKEN, "decode_time"),
-    "handover_time": ("kv_transfer_time", "decode_queue_time"),
-}
+WHOLES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("ttft", _TO_FIRST_TOKEN),
+    ("e2e", (*_TO_FIRST_TOKEN, "decode_time")),
+    ("e2e", ("ttft", "decode_time")),
+    ("handover_time", ("kv_transfer_time", "decode_queue_time")),
+)
+#: Stages that only a hand-over between instances has.
+_OF_HANDOVER = ("kv_transfer_time", "decode_queue_time")
 #: Stages that add up to the whole this closely were added; means that leave more than a tenth open lack a stage.
 _ADDS_UP, _LEAST_TOLD = 0.005, 0.90
 
@@ -69,16 +72,18 @@ def check_stages(case: Case) -> Iterator[Finding]:
 def _breakdowns(case: Case) -> Iterator[Breakdown]:
     seen: set[tuple[str, ...]] = set()
     for run in case.runs:
-        for metric in WHOLES:
+        outside = _OF_HANDOVER if _one_pool(case, run) else ()
+        for metric, every in WHOLES:
+            stages = tuple(s for s in every if s not in (*outside, *_outside_ttft(run, metric)))
             for statistics in _statistics(run, metric):
                 whole = run.get(metric, *statistics)
-                parts = [part for stage in _stages(run, metric) if (part := run.get(stage, *statistics))]
+                parts = tuple(part for stage in stages if (part := run.get(stage, *statistics)))
                 if whole is None or not parts or whole.value <= 0:
                     continue
-                lacking = set(_stages(run, metric)) - {part.metric for part in parts}
-                ordered = tuple(stage for stage in _stages(run, metric) if stage in lacking)
-                made = Breakdown(run, statistics[0], tuple(parts), whole, ordered)
-                if made.of not in seen:
+                told = {part.metric for part in parts}
+                made = Breakdown(run, statistics[0], parts, whole, tuple(s for s in stages if s not in told))
+                # Percentiles of TTFT, decode and E2E stand side by side everywhere: nobody offers them as a breakdown.
+                if made.of not in seen and (statistics == MEANS or "ttft" not in told):
                     seen.add(made.of)
                     yield made
 
@@ -90,14 +95,17 @@ def _statistics(run: Run, metric: str) -> list[tuple[str | None, ...]]:
     return percentiles + ([MEANS] if set(told) & set(MEANS) else [])
 
 
-def _stages(run: Run, metric: str) -> tuple[str, ...]:
-    """Stages inside the whole: not those after a first token that prefill sends, nor a wait before its clock starts."""
-    stages = WHOLES[metric]
-    if metric == "ttft" and "prefill" in run.text("first_token"):
-        stages = tuple(s for s in stages if s not in ("kv_transfer_time", "decode_queue_time"))
-    if metric == "ttft" and "sched" in run.text("ttft_from"):
-        stages = tuple(s for s in stages if s != "prefill_queue_time")
-    return stages
+def _one_pool(case: Case, run: Run) -> bool:
+    """Whether prefill and decode are stated to share their GPUs."""
+    return "coloc" in run.text("strategy") or case.subject(run).machine.decode == 0
+
+
+def _outside_ttft(run: Run, metric: str) -> tuple[str, ...]:
+    """Stages after a first token that prefill sends, and the wait before a clock that starts at scheduling."""
+    if metric != "ttft":
+        return ()
+    after = _OF_HANDOVER if "prefill" in run.text("first_token") else ()
+    return (*after, "prefill_queue_time") if "sched" in run.text("ttft_from") else after
 
 
 def _above(broken: Breakdown, part: Figure) -> Finding:
