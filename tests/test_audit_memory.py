@@ -47,6 +47,23 @@ def test_a_pool_of_several_gpus() -> None:
         assert finding.grade == grade
 
 
+@pytest.mark.parametrize(
+    ("pool", "note", "grade"),
+    [
+        (300, "", "holds"),  # of 8 x 80 GiB less 131.4
+        (550, "", "impossible"),
+        (60, "of one GPU", "holds"),  # 8 x 60 = 480
+        (70, "of one GPU", "impossible"),  # 560
+    ],
+)
+def test_a_pool_in_bytes(pool: int, note: str, grade: str) -> None:
+    text = 'model = "Llama-3.1-70B"\nhardware = "8xH100"\ntp = 8\n' + row(
+        "kv_pool_bytes", pool, "GiB", note=note
+    )
+    (finding,) = found(check_pool, text)
+    assert (finding.id, finding.grade) == ("kv_pool_fits", grade)
+
+
 def test_what_a_pool_does_not_say() -> None:
     for text, reason in (
         (A10 + row("kv_cache_blocks", 8348, "blocks"), "tokens of a block"),

@@ -100,32 +100,47 @@ def _narrow(subject: Subject, dtype: str) -> float | None:
 
 
 def check_pool(case: Case) -> Iterator[Finding]:
-    """A KV pool of tokens or blocks, with the weights, against the memory of an instance."""
-    for run, figure in case.each("kv_cache_tokens", "kv_cache_blocks"):
-        what = f"{figure.metric} {figure.value:,.0f}"
+    """A KV pool in bytes, tokens or blocks, with the weights, against the memory of an instance."""
+    for run, figure in case.each("kv_pool_bytes", "kv_cache_tokens", "kv_cache_blocks"):
+        size = figure.text if figure.metric == "kv_pool_bytes" else f"{figure.value:,.0f}"
         try:
-            yield _pool(case.subject(run, figure), run, figure, what)
+            yield _pool(case.subject(run, figure), run, figure, f"{figure.metric} {size}")
         except Unknown as why:
-            yield not_computable(POOL, (figure.name,), what, str(why))
+            yield not_computable(POOL, (figure.name,), f"{figure.metric} {size}", str(why))
 
 
 def _pool(subject: Subject, run: Run, figure: Figure, what: str) -> Finding:
-    each, room, of = token_bytes(subject), room_of(subject), (figure.name,)
-    blocks = figure.metric == "kv_cache_blocks"
-    size = run.number("block_size", figure) if blocks else 1.0
-    if size is None:
-        raise Unknown("the tokens of a block are not stated")
-    held = figure.value * size * each
-    counted = f"{figure.value:,.0f}{f' x {size:g}' if blocks else ''} tokens x {each:,.0f} B = {_gib(held)}"
+    room, of = room_of(subject), (figure.name,)
+    held, counted, otherwise = _held(subject, run, figure, room)
     left = room.size - subject.weight_bytes
     told = f"{counted} against {room.told}, of which weights leave {_gib(max(left, 0.0))}"
     if held <= left:
         return Finding(POOL, HOLDS, of, f"{what} is {held / room.size:.0%} of the memory", told)
     than = "the whole memory" if held > room.size else "what the weights leave"
-    said = f"{what} needs {_gib(held)}, more than {than} of {room.told}"
-    if blocks:
-        said += f"; read as tokens it is {_gib(figure.value * each)}"
+    said = f"{what} needs {_gib(held)}, more than {than} of {room.told}{otherwise}"
     return Finding(POOL, IMPOSSIBLE, of, said, told)
+
+
+def _held(subject: Subject, run: Run, figure: Figure, room: Room) -> tuple[float, str, str]:
+    """Bytes of a pool on all GPUs of an instance, how they are counted, and what else its number may be."""
+    if figure.metric == "kv_pool_bytes":
+        gpus = room.gpus if of_one_gpu(figure) else 1
+        return figure.value * gpus, f"{gpus} x {_gib(figure.value)}" if gpus > 1 else _gib(figure.value), ""
+    each = token_bytes(subject)
+    if figure.metric == "kv_cache_tokens":
+        held = figure.value * each
+        return held, f"{figure.value:,.0f} tokens x {each:,.0f} B = {_gib(held)}", ""
+    size = run.number("block_size", figure)
+    if size is None:
+        raise Unknown("the tokens of a block are not stated")
+    held = figure.value * size * each
+    counted = f"{figure.value:,.0f} x {size:g} tokens x {each:,.0f} B = {_gib(held)}"
+    return held, counted, f"; read as tokens it is {_gib(figure.value * each)}"
+
+
+def of_one_gpu(figure: Figure) -> bool:
+    """Whether a figure of memory is stated to be that of one GPU, as logs of engines print it."""
+    return figure.per_gpu or "of one gpu" in (figure.note or "").lower()
 
 
 def token_bytes(subject: Subject) -> float:

@@ -11,7 +11,7 @@ from ..records import Figure
 from ..units import format_si
 from .case import Case
 from .finding import HOLDS, INCONSISTENT, Finding, not_computable
-from .memory import token_bytes
+from .memory import of_one_gpu, token_bytes
 from .runs import Run, named
 from .sizes import Expected, judge
 from .subject import Subject, Unknown
@@ -20,8 +20,6 @@ from .written import SLACK, readings, rounding
 TOKEN, BLOCKS, FULL, WEIGHTS = "bytes_per_token", "kv_blocks", "full_length_sequences", "weight_bytes"
 #: Weights as loaded: engines keep buffers, pad and repeat small tensors.
 _LOADED = 0.015
-#: How a log says that a figure is that of one GPU.
-_OF_ONE = "of one gpu"
 
 
 def check_bytes_per_token(case: Case) -> Iterator[Finding]:
@@ -125,7 +123,7 @@ def check_weight_bytes(case: Case) -> Iterator[Finding]:
 def _weights(subject: Subject, figure: Figure) -> list[Expected]:
     whole, made = subject.weight_bytes, []
     shares = subject.machine.per_decode or 1
-    one = figure.per_gpu or _OF_ONE in (figure.note or "").lower()
+    one = of_one_gpu(figure)
     if one or shares > 1:
         made.append(Expected(whole / shares, f"{_gib(whole)} / {shares} = {_gib(whole / shares)} on one GPU"))
     if not one:
