@@ -89,7 +89,7 @@ def _split(record: Record) -> bool:
 
 def _wired(record: Record) -> bool:
     """Whether the words on hardware name a wire and its rate."""
-    return bool(re.search(r"(?i)nvlink|connectx|\d\s*G(b|bps|bE|bit)\b", str(record.conditions.get("hardware", ""))))
+    return bool(re.search(r"[Nn][Vv][Ll]ink|[Cc]onnect[Xx]|\d\s*G(bps|b/s|bE|bit)", str(record.conditions.get("hardware", ""))))
 
 
 def absent_of(record: Record) -> tuple[Absent, ...]:

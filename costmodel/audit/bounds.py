@@ -37,13 +37,18 @@ class Floor:
 
 def check_bounds(case: Case) -> Iterator[Finding]:
     """Compare times of prompts and decode steps, and rates of tokens, with their least times."""
-    for run, figure in case.each(*PREFILL, *DECODE, *_RATES):
+    for run, figure in _timed(case):
         try:
             floor = floor_of(case, run, figure)
         except Unknown as why:
             yield not_computable(CHECK, (figure.name,), f"{figure.metric} {figure.text}", str(why))
             continue
         yield _judged(figure, floor)
+
+
+def _timed(case: Case) -> Iterator[tuple[Run, Figure]]:
+    """Figures that are times or rates: a deviation is neither."""
+    return ((run, f) for run, f in case.each(*PREFILL, *DECODE, *_RATES) if f.statistic != "std")
 
 
 def floor_of(case: Case, run: Run, figure: Figure) -> Floor:
@@ -195,7 +200,7 @@ _RATES = {
 
 def invert_bounds(case: Case) -> Iterator[Inversion]:
     """Say which share of peak, cached share, number of GPUs or overhead would explain a figure."""
-    for run, figure in case.each(*PREFILL, *DECODE, *_RATES):
+    for run, figure in _timed(case):
         try:
             floor = floor_of(case, run, figure)
         except Unknown:

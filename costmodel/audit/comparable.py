@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ..records.machine import machine_of
 from .absent import absent_of
 from .case import Case
 from .finding import Finding
@@ -172,7 +173,7 @@ def _statistics(case: Case) -> Iterator[Verdict]:
 def _per_gpu(case: Case) -> Iterator[Verdict]:
     if not _has(case, *_RATES):
         return
-    counts = {case.subject(run).machine.gpus for run in case.runs}
+    counts = {machine_of(run.conditions).gpus for run in case.runs}
     what = "rates per GPU of other systems"
     if None in counts:
         yield Verdict(what, "", ("the number of GPUs is not stated",))

@@ -32,7 +32,8 @@ NAMES = (*(strategy.name for strategy in STRATEGIES), "all")
 RULE = "Rule of the deflected strategy: kairos (default), kairos-printed, threshold:N, busy:N:Q (Dynamo) or system."
 
 
-def _models() -> list[str]:
+def models() -> list[str]:
+    """Return the packaged models, to complete names."""
     from ..families import packaged_models
 
     return list(packaged_models())
@@ -40,7 +41,7 @@ def _models() -> list[str]:
 
 @click.command("replay")
 @click.argument("trace", type=click.Path())
-@option("--model", type=Known("MODEL", _models), required=True, help="A packaged name or a config.json.")
+@option("--model", type=Known("MODEL", models), required=True, help="A packaged name or a config.json.")
 @option(
     "--strategy", type=click.Choice(NAMES), multiple=True, default=("all",), help="Repeat it for several."
 )
@@ -117,7 +118,7 @@ def command(trace: str, model: str, strategy: tuple[str, ...], **options: Any) -
             rule=rule,
             transient=options["transient"],
             exact=options["exact"],
-            tables=_step_times(options["step_times"]),
+            tables=step_times(options["step_times"]),
             outputs=_outputs(options, several=len(names) > 1 or "all" in names),
             progress=progress,
         )
@@ -169,10 +170,10 @@ def _load(options: dict[str, Any]) -> Any:
 def _reading(options: dict[str, Any]) -> Any:
     from ..inputs.traces import Reading
 
-    return Reading(sessions=options["sessions"], select=_pairs(options["select"]))
+    return Reading(sessions=options["sessions"], select=read_pairs(options["select"]))
 
 
-def _step_times(path: str | None) -> Any:
+def step_times(path: str | None) -> Any:
     """Return what makes step times of an instance from a file of them."""
     if path is None:
         return None
@@ -183,7 +184,7 @@ def _step_times(path: str | None) -> Any:
     return lambda kind: affine_steps(kind, fit)
 
 
-def _pairs(text: str | None) -> dict[str, str]:
+def read_pairs(text: str | None) -> dict[str, str]:
     """Read column=value pairs."""
     found = {}
     for part in (text or "").split(",") if text else ():

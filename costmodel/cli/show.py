@@ -6,9 +6,13 @@ import click
 
 from .options import MOST_GPUS, Whole, answers, option
 
+KINDS = (
+    "models|hardware|engines|stacks|families|links|connectors|workloads|formulas|records|conditions|metrics"
+)
+
 
 @click.command("show")
-@click.argument("kind", metavar="models|hardware|engines|stacks|families|links|connectors|workloads|formulas|records|conditions|metrics")
+@click.argument("kind", metavar=KINDS)
 @click.argument("name", required=False)
 @option("--tp", type=Whole(MOST_GPUS), help="Of a model: parameters per GPU under tensor parallelism.")
 @option("--pp", type=Whole(MOST_GPUS), help="Of a model: pipeline stages.")

@@ -10,8 +10,8 @@ from ..answer import About
 from ..audit.absent import Absent, absent_of, counted
 from ..audit.case import Case
 from ..audit.comparable import Counterpart, compared
+from ..audit.diagnosis import Diagnosis
 from ..audit.examine import examine, invert
-from ..audit.diagnose import Diagnosis
 from ..audit.finding import Finding, Inversion
 from ..audit.match import Matched, compare
 from ..audit.predict import Prediction
@@ -46,8 +46,9 @@ class CheckAnswer:
     """Records examined. Every list holds entries of all records; each says of which.
 
     ``absent``: conditions that are not stated, with the artifact that would recover them (``asked``: one of the
-    ``conditions_asked`` seven, of which ``conditions_absent`` are missing somewhere). ``findings``: checks by grade, the
-    worst first. ``inversions``: what would explain a figure.
+    ``conditions_asked`` seven, of which ``conditions_absent`` are stated of no figure). ``findings``: checks by grade,
+    the worst first. ``inversions``: what would explain a figure. ``predictions`` and ``diagnoses``: of the runs of
+    results. ``comparisons``: of several results, each with the first.
     """
 
     schema: str

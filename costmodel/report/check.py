@@ -10,6 +10,7 @@ from ..audit.absent import Absent
 from ..audit.comparable import Counterpart
 from ..audit.finding import GRADES, HOLDS, NOT_COMPUTABLE, Finding, Inversion
 from ..questions.check import CheckAnswer
+from . import check_predict as predicted
 from .page import Block, Heading, Page, Table, shown
 
 #: Inversions before the rest is only counted.
@@ -28,6 +29,7 @@ def page(answer: CheckAnswer, detail: bool) -> Page:
         Heading("May be compared with"), _counterparts(answer.comparable_with),
         Heading("May not be compared with"), _counterparts(answer.not_comparable_with),
         Heading("What would explain the figures"), *_inversions(answer, chosen),
+        *predicted.blocks(answer),
     ]  # fmt: skip
     return Page(
         _title(answer), tuple(blocks), answer.about, screen=None if detail else _screen(answer, told, chosen)
@@ -138,8 +140,9 @@ def _plausible(inversion: Inversion) -> str:
 
 def _screen(answer: CheckAnswer, told: Sequence[Finding], chosen: Sequence[Inversion]) -> str:
     lines = [_title(answer), _opening(answer), "", "ABSENT"]
-    lines += [line for each in answer.absent for line in _item(
-        f"{_condition(answer, each)}: {each.reason}", f"recovered by {each.recovered_by}")] or ["  nothing"]  # fmt: skip
+    for each in answer.absent:
+        lines += _item(f"{_condition(answer, each)}: {each.reason}", f"recovered by {each.recovered_by}")
+    lines += [] if answer.absent else ["  nothing"]
     lines += ["", "PHYSICS"]
     for finding in told:
         title = (
@@ -155,12 +158,12 @@ def _screen(answer: CheckAnswer, told: Sequence[Finding], chosen: Sequence[Inver
     lines += ["", "WHAT WOULD EXPLAIN THE FIGURES"]
     for inversion in chosen:
         mark = " (not plausible)" if inversion.plausible is False else ""
-        title = f"{_names(inversion.of)}: {inversion.quantity} {shown(inversion.quantity, inversion.value)}{mark}: {inversion.said}"
-        lines += _item(title, inversion.arithmetic or "")
+        value = f"{inversion.quantity} {shown(inversion.quantity, inversion.value)}{mark}"
+        lines += _item(f"{_names(inversion.of)}: {value}: {inversion.said}", inversion.arithmetic or "")
     lines += [f"  {text}" for text in _more(answer, chosen)] or (
         [] if chosen else ["  nothing can be inverted"]
     )
-    return "\n".join(lines)
+    return "\n".join([*lines, *predicted.lines(answer)])
 
 
 def _item(title: str, below: str) -> list[str]:

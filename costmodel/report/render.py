@@ -63,7 +63,7 @@ def _jsonable(value: Any) -> Any:
 
 def _plain(page: Page, detail: bool) -> str:
     blocks = (page.title, *page.blocks) if page.screen is None else (page.screen,)
-    parts = [_plain_block(block) for block in (*blocks, *page.extra)]
+    parts = [plain_block(block) for block in (*blocks, *page.extra)]
     about = page.about
     notes = [f"warning: {text}" for text in about.warnings]
     notes += [f"assumed: {'; '.join(about.assumptions)}"] if about.assumptions else []
@@ -75,7 +75,8 @@ def _plain(page: Page, detail: bool) -> str:
     return "\n\n".join([*parts, "\n".join(notes)]).strip()
 
 
-def _plain_block(block: Block) -> str:
+def plain_block(block: Block) -> str:
+    """Return a block as text."""
     if isinstance(block, Table):
         return _tabulated(block, "plain" if not block.headers else "simple")
     if isinstance(block, Code):

@@ -1,0 +1,107 @@
+"""Runs of a record or a result beside their predictions, and what hurts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ..audit.case import Case
+from ..audit.detail import Detail, read_detail
+from ..audit.diagnose import diagnose
+from ..audit.diagnosis import Diagnosis
+from ..audit.predict import Basis, Prediction, predict, prepare
+from ..audit.runs import Run
+from ..audit.subject import Subject, Unknown
+from ..errors import InputError
+from ..inputs.hardware import gpu_names
+from ..records import Stated
+from ..serving.instance import InstanceKind
+from ..serving.scenario import Scenario
+from ..serving.table import StepTable
+
+#: Runs of all files that are predicted, and those whose settings are moved: each takes a replay, or a dozen.
+MOST_PREDICTED, MOST_DIAGNOSED = 64, 3
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user says of the runs: ``scenario`` with an empty model or hardware where the result states it.
+
+    ``passed``: names of what was passed, which counts before what the result states. ``given``: conditions that the
+    result does not state. ``wanted``: predict records, too, not only results. ``strategy``: asked for.
+    """
+
+    scenario: Scenario = field(default_factory=lambda: Scenario("", ""))
+    passed: Collection[str] = ()
+    given: Mapping[str, Stated] = field(default_factory=dict, hash=False)
+    strategy: str | None = None
+    wanted: bool = False
+    select: Mapping[str, str] | None = None
+    tables: Callable[[InstanceKind], StepTable] | None = None
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predictions and diagnoses, one of each a run, and what was left out."""
+
+    predictions: tuple[Prediction, ...]
+    diagnoses: tuple[Diagnosis, ...]
+    warnings: tuple[str, ...]
+
+
+def predicted(cases: Collection[tuple[Case, str | Path]], asked: Asked) -> Predicted:
+    """Return the runs of cases beside their predictions. Raises InputError for bad names or values."""
+    chosen = [(case, path, run) for case, path in cases for run in case.runs if _asked(case, asked)]
+    warnings = []
+    if len(chosen) > MOST_PREDICTED:
+        warnings.append(f"{len(chosen)} runs: the first {MOST_PREDICTED} are predicted")
+    diagnosed = len(chosen) <= MOST_DIAGNOSED
+    if not diagnosed:
+        warnings.append(
+            f"{len(chosen)} runs: what hurts them is told of {MOST_DIAGNOSED} at most; keep those in a file"
+        )
+    predictions, diagnoses = [], []
+    for case, path, run in chosen[:MOST_PREDICTED]:
+        detail = _detail(path, asked.select) if len(case.runs) == 1 else None
+        basis = _basis(case, run, detail, asked)
+        found = predict(basis)
+        predictions.append(found)
+        if diagnosed:
+            diagnoses.append(diagnose(basis, found))
+    return Predicted(tuple(predictions), tuple(diagnoses), tuple(warnings))
+
+
+def _asked(case: Case, asked: Asked) -> bool:
+    """Results are predicted, records where that is wanted."""
+    return case.record.form != "record" or asked.wanted
+
+
+def _basis(case: Case, run: Run, detail: Detail | None, asked: Asked) -> Basis:
+    """What a run is predicted from; nothing, with the reason, where its model or GPU is neither stated nor passed."""
+    subject, scenario = case.subject(run), asked.scenario
+    try:
+        model = scenario.model or subject.model.name
+        hardware = scenario.hardware or _packaged(subject)
+    except Unknown as why:
+        return Basis(run, asked.given, detail, None, None, f"{why}: pass --model and --hardware", None)
+    return prepare(
+        run, replace(scenario, model=model, hardware=hardware), passed=asked.passed, given=asked.given,
+        strategy=asked.strategy, detail=detail, tables=asked.tables,
+    )  # fmt: skip
+
+
+def _packaged(subject: Subject) -> str:
+    if subject.gpu.name not in gpu_names():
+        raise Unknown(f"step times of {subject.gpu.name} are not known")
+    return subject.gpu.name
+
+
+def _detail(path: str | Path, select: Mapping[str, str] | None) -> Detail | None:
+    """Requests of the run one by one, where its file has them."""
+    if not Path(path).is_file():
+        return None
+    try:
+        return read_detail(path, select)
+    except InputError:
+        return None
