@@ -96,11 +96,13 @@ def test_what_a_request_takes_alone_hurts_nobody() -> None:
 @pytest.mark.parametrize("side", ["decode", "prefill", "recompute"])
 @pytest.mark.parametrize("strategy", ["chunked", "disaggregated"])
 def test_accounts_add_up_to_their_figure(side: str, strategy: str) -> None:
-    """Also where token 1 comes from the prefill side, so that the copy lies among the gaps."""
+    """Also where token 1 comes from the prefill side, so that the copy lies among the gaps, and under preemptions."""
     conditions: dict[str, Stated] = {**SPLIT, "concurrency": 12, "strategy": strategy, "first_token": side}
-    replays = basis_of(conditions, figure("ttft", 1.0)).replays
+    little = Figure("kv_cache_tokens", "kv_cache_tokens", 16_500.0, "token", "16,500")
+    replays = basis_of(conditions, figure("ttft", 1.0), little).replays
     assert replays is not None
     played = replays.nominal
+    assert any(record.preempted for record in played.records)
     for measure in ("ttft", "tpot", "e2e"):
         accounts = accounts_of(played, measure, "mean", side)
         assert set(accounts) <= set(MEANING)

@@ -32,7 +32,7 @@ _NEAR, _FEWEST = 0.02, 5
 
 
 def accounts_of(played: Played, measure: str, word: str, first_token: str) -> dict[str, float]:
-    """Return mean seconds of each account of the requests at a statistic (all of them for a mean), scaled to it.
+    """Return mean seconds of each account: of all requests, or of those near a percentile, scaled to it.
 
     ``measure``: ttft, tpot or e2e; accounts of TPOT are seconds a token. Nothing where no request has the measure.
     """
@@ -50,7 +50,7 @@ def accounts_of(played: Played, measure: str, word: str, first_token: str) -> di
     names = dict.fromkeys(key for _, parts in near for key in parts)
     means = {key: sum(parts.get(key, 0.0) for _, parts in near) / len(near) for key in names}
     total = sum(means.values())
-    scale = target / total if total > 0 else 1.0
+    scale = 1.0 if word == "mean" or total <= 0 else target / total  # means add up as they are
     return {key: value * scale for key, value in means.items()}
 
 
