@@ -13,7 +13,7 @@ from ..families.named import model_named
 from ..inputs.hardware import load_gpu
 from ..inputs.link import link_names
 from ..inputs.stack import Stack
-from ..memory.engine import parse_version
+from ..memory.engine import Engine, parse_version
 from ..memory.engine_file import load_engine
 from ..memory.parallelism import Parallelism
 from ..memory.settings import EngineSettings, resolve
@@ -224,10 +224,11 @@ class _Reader:
             return made.engine
         version = re.match(r"v?(\d+(?:\.\d+)+)", self.run.text("engine_version"))
         text = version[1] if version else None
-        newest = load_engine(self.engine).newest_version
-        if text is not None and parse_version(text) > parse_version(newest):
-            self.take("engine", f"{self.engine} {newest}", ASSUMED, f"rules of {text} are not known")
-            text = newest
+        known = load_engine(self.engine)
+        nearest = _nearest(known, text)
+        if text is not None and nearest != text:
+            self.take("engine", f"{self.engine} {nearest}", ASSUMED, f"rules of {text} are not known")
+            text = nearest
         else:
             self.take("engine", f"{self.engine} {text or ''}".strip(), STATED)
         return replace(
@@ -320,6 +321,16 @@ class _Reader:
             for pool in (made.prefill_pool, made.decode_pool)
         ]
         return replace(made, prefill_pool=pools[0], decode_pool=pools[1])
+
+
+def _nearest(engine: Engine, version: str | None) -> str | None:
+    """The version whose rules stand for a stated one: itself, the newest known, or the earliest."""
+    if version is None:
+        return None
+    if parse_version(version) > parse_version(engine.newest_version):
+        return engine.newest_version
+    earliest = max(min(entry.since for entry in engine.tables[table]) for table in ("rules", "batch"))
+    return version if parse_version(version) >= earliest else ".".join(map(str, earliest))
 
 
 def _by_name(name: str) -> Strategy:

@@ -14,7 +14,11 @@ from ..audit.predict import Basis, Prediction, predict, prepare
 from ..audit.runs import Run
 from ..audit.subject import Subject, Unknown
 from ..errors import InputError
-from ..inputs.hardware import gpu_names
+from ..families import read_model
+from ..inputs.hardware import gpu_names, load_gpu
+from ..inputs.link import load_connector, load_link
+from ..inputs.model import Model
+from ..inputs.stack import packaged_stack
 from ..records import Stated
 from ..serving.instance import InstanceKind
 from ..serving.scenario import Scenario
@@ -52,6 +56,7 @@ class Predicted:
 
 def predicted(cases: Collection[tuple[Case, str | Path]], asked: Asked) -> Predicted:
     """Return the runs of cases beside their predictions. Raises InputError for bad names or values."""
+    _check(asked)
     chosen = [(case, path, run) for case, path in cases for run in case.runs if _asked(case, asked)]
     warnings = []
     if len(chosen) > MOST_PREDICTED:
@@ -85,10 +90,27 @@ def _basis(case: Case, run: Run, detail: Detail | None, asked: Asked) -> Basis:
         hardware = scenario.hardware or _packaged(subject)
     except Unknown as why:
         return Basis(run, asked.given, detail, None, None, f"{why}: pass --model and --hardware", None)
-    return prepare(
-        run, replace(scenario, model=model, hardware=hardware), passed=asked.passed, given=asked.given,
-        strategy=asked.strategy, detail=detail, tables=asked.tables,
-    )  # fmt: skip
+    try:
+        return prepare(
+            run, replace(scenario, model=model, hardware=hardware), passed=asked.passed, given=asked.given,
+            strategy=asked.strategy, detail=detail, tables=asked.tables,
+        )  # fmt: skip
+    except InputError as why:  # of what the run states: what was passed is checked before
+        return Basis(run, asked.given, detail, None, None, str(why), None)
+
+
+def _check(asked: Asked) -> None:
+    """Check names that were passed, before any run is looked at. Raises InputError."""
+    scenario = asked.scenario
+    if scenario.model:
+        _ = scenario.model if isinstance(scenario.model, Model) else read_model(scenario.model)
+    for gpu in (scenario.hardware, scenario.prefill_hardware, scenario.decode_hardware):
+        if gpu:
+            load_gpu(gpu)
+    load_link(scenario.link)
+    load_connector(scenario.connector)
+    if isinstance(scenario.stack, str | Path):
+        packaged_stack(str(scenario.stack))
 
 
 def _packaged(subject: Subject) -> str:

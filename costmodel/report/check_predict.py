@@ -94,7 +94,7 @@ def _inside(inside: bool | None) -> str:
 
 def _reasons(prediction: Prediction) -> Iterator[str]:
     """Why figures have no prediction, each reason once."""
-    rows = (*prediction.rows, *prediction.stages, *prediction.rates)
+    rows: tuple[Row | RateRow, ...] = (*prediction.rows, *prediction.stages, *prediction.rates)
     found = Counter(row.reason for row in rows if row.reason)
     for reason in (prediction.reason, prediction.load_reason):
         if reason and reason not in found:
