@@ -22,6 +22,11 @@ DECODE = ("tpot", "itl", "decode_step_time")
 SLIGHT = 0.01
 #: Where a floor counts no more than parameters: nothing faster can be meant.
 _SIZES = ("as stated", "by its name", "of the model")
+#: Words of a cache that answered prompts, and figures that it shortens.
+_WARM = re.compile(
+    r"\bwarm|\bhits?\b|re-?used?\b|second (?:pass|run|round)|populated|offload|external|shared prefix"
+)
+_CACHED = (*PREFILL[:3], "input_throughput", "total_throughput")
 #: Ways to make several tokens a step: the floor of a step is not that of a token then.
 _SPECULATIVE = re.compile(r"(?i)specul|eagle|medusa|\bmtp\b|draft|lookahead")
 
@@ -43,12 +48,30 @@ def check_bounds(case: Case) -> Iterator[Finding]:
         except Unknown as why:
             yield not_computable(CHECK, (figure.name,), f"{figure.metric} {figure.text}", str(why))
             continue
-        yield _judged(figure, floor)
+        yield _judged(figure, floor) if _whole(run, figure, floor) else _warm(run, figure, floor)
 
 
 def _timed(case: Case) -> Iterator[tuple[Run, Figure]]:
     """Figures that are times or rates: a deviation is neither."""
     return ((run, f) for run, f in case.each(*PREFILL, *DECODE, *_RATES) if f.statistic != "std")
+
+
+def _whole(run: Run, figure: Figure, floor: Floor) -> bool:
+    """Whether a time below its bound is that of whole prompts: a cache stated as warm may have answered a part."""
+    below = floor.seconds * (1 + min(rounding(figure), SLIGHT)) < floor.least.seconds
+    counted = (
+        run.number("cached_tokens", figure) is not None or run.number("cached_share", figure) is not None
+    )
+    state = str(figure.conditions.get("cache_state") or run.text("cache_state")).lower()
+    return not (below and not counted and figure.metric in _CACHED and _WARM.search(state))
+
+
+def _warm(run: Run, figure: Figure, floor: Floor) -> Finding:
+    told = f"{figure.metric} {figure.text}"
+    reason = (
+        f"the cache is stated as {run.text('cache_state')}, and not which share of the prompt it answered"
+    )
+    return not_computable(CHECK, (figure.name,), f"{told} against {floor.least.arithmetic}", reason)
 
 
 def floor_of(case: Case, run: Run, figure: Figure) -> Floor:

@@ -66,23 +66,32 @@ _RATES = ("request_throughput", "output_throughput", "total_throughput", "input_
 
 
 def _mlperf(case: Case) -> Iterator[Verdict]:
+    """MLPerf results have a scenario, and a data set and limits of their own: the word alone may mean another run."""
     if not _has(case, *_LOAD):
         return
-    scenario = _stated(case, "scenario")
+    scenarios = _all_stated(case, "scenario")
+    told = ", ".join(scenarios)
+    source = f"{case.record.source} {case.record.title} {_stated(case, 'workload')} {told}"
     for kind in ("Offline", "Server"):
         what = f"MLPerf {kind}"
-        if not scenario:
-            yield Verdict(
-                what,
-                "",
-                (
-                    f"no scenario is stated: it may be neither Offline nor Server, so {kind} results do not compare",
-                ),
-            )
-        elif re.search(rf"(?i)\b{kind}\b", scenario):
-            yield Verdict(what, f"the scenario is {scenario}", ())
+        named = [each for each in scenarios if re.search(rf"(?i)\b{kind}\b", each)]
+        if not scenarios:
+            reason = "no scenario is stated: it may be neither Offline nor Server"
+            yield Verdict(what, "", (f"{reason}, so {kind} results do not compare",))
+        elif kind in named or (named and re.search(r"(?i)mlperf", source)):
+            yield Verdict(what, f"the scenario is {', '.join(named)}", ())
+        elif named:
+            yield Verdict(what, "", (f"the scenario is {told!r}, and nothing says that it is MLPerf's",))
         else:
-            yield Verdict(what, "", (f"the scenario is {scenario!r}, not {kind}",))
+            yield Verdict(what, "", (f"the scenario is {told!r}, not {kind}",))
+
+
+def _all_stated(case: Case, key: str) -> list[str]:
+    """All values of a condition, of the record and of its figures."""
+    record = case.record
+    found = [conditions[key] for conditions in (record.conditions, *(f.conditions for f in record.figures))
+             if key in conditions]  # fmt: skip
+    return list(dict.fromkeys(str(each) for each in found))
 
 
 def loop_of(case: Case) -> str | None:

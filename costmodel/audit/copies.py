@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ..inputs.link import link_names, load_link
 from ..records import Figure
@@ -13,6 +12,7 @@ from .case import Case
 from .finding import HOLDS, IMPOSSIBLE, INCONSISTENT, SUSPICIOUS, Finding, Inversion, not_computable
 from .runs import Run
 from .subject import Subject, Unknown
+from .wires import Wire, wire_of
 from .written import SLACK, rounding
 
 FASTER, ABOVE = "faster_than_wire", "far_above_wire"
@@ -20,61 +20,10 @@ FASTER, ABOVE = "faster_than_wire", "far_above_wire"
 COPY, WITH_COPY = ("kv_transfer_time",), ("handover_time",)
 #: Multiples of the wire's time beyond which a slower wire is no explanation, and beyond which none of it is.
 FAR, BEYOND = 10.0, 100.0
+#: Words for a rate that counts both directions.
+_BOTH = re.compile(r"(?i)bi-?direction|both[\s-]+(?:ways|directions)|duplex|aggregate of both")
 #: Seconds up to which a copy's fixed costs (latency, descriptors, set-up) are its usual part.
 USUAL = 0.02
-#: Most that an adapter carries, Gb/s one way (its makers' data sheets), where a report names it and no rate.
-ADAPTERS = {"connectx-5": 100, "connectx-6": 200, "connectx-7": 400, "bluefield-3": 400, "connectx-8": 800}
-
-
-@dataclass(frozen=True)
-class Wire:
-    """Bandwidth of a copy one way, byte/s, and how it is made up."""
-
-    bytes_per_s: float
-    said: str
-
-
-def wire_of(run: Run, subject: Subject, figure: Figure) -> Wire:
-    """Return the wire that a report states. Raises Unknown where it states none that is known."""
-    ports = run.number("nics", figure)
-    claimed = run.number("link_bandwidth", figure)
-    if claimed:
-        each, told = claimed * (ports or 1), format_si(claimed, "byte/second")
-        return Wire(each, f"{ports:g} x {told}" if ports else told)
-    text = str(run.conditions.get("link") or run.conditions.get("hardware") or "")
-    counted = re.search(r"(\d+)\s*[x×]\s*(\d+)\s*G(?:b|bps|bit|bE|bit/s)?\b", text)
-    single = re.search(r"(\d+)\s*G(?:bps|bit/s|b/s|bE)\b", text)
-    if counted or single:
-        number, gigabits = (
-            (int(counted[1]), int(counted[2])) if counted else (1, int(single[1]) if single else 0)
-        )
-        return Wire(number * gigabits * 0.125e9, f"{number} x {gigabits} Gb/s")
-    adapter = re.search(rf"(?i)(?:(\d+)\s*[x×]\s*)?({'|'.join(ADAPTERS)})", text)
-    if adapter:
-        number, gigabits = int(adapter[1] or ports or 1), ADAPTERS[adapter[2].lower()]
-        return Wire(number * gigabits * 0.125e9, f"{number} x {adapter[2]}, at most {gigabits} Gb/s each")
-    name = re.sub(r"[\s_]+", "-", text.strip().lower())
-    if name in link_names():
-        link = load_link(name)
-        return Wire(link.bandwidth_bytes_per_s * (ports or 1), f"{ports or 1:g} x {link.title}")
-    if re.search(r"(?i)nvlink", text):
-        peak = _own(subject, "nvlink_bandwidth")
-        return Wire(peak, f"NVLink of {subject.gpu.name}, {format_si(peak, 'byte/second')} one way")
-    if re.search(r"(?i)pcie", text) and "link" in run.conditions:
-        peak = _own(subject, "pcie_bandwidth")
-        return Wire(peak, f"PCIe of {subject.gpu.name}, {format_si(peak, 'byte/second')} one way")
-    raise Unknown(
-        "the link and its bandwidth are not stated"
-        if "link" not in run.conditions
-        else f"no bandwidth is known of {text!r}"
-    )
-
-
-def _own(subject: Subject, key: str) -> float:
-    found = subject.gpu.values.get(key)
-    if found is None:
-        raise Unknown(f"{subject.gpu.name} states no {key}")
-    return found.value
 
 
 def payload_of(run: Run, subject: Subject, figure: Figure) -> tuple[float, str]:
@@ -177,14 +126,15 @@ def _bandwidths(case: Case) -> Iterator[Finding]:
         share = figure.value / wire.bytes_per_s
         most = f"{wire.said} = {format_si(wire.bytes_per_s, 'byte/second')}"
         told = f"{format_si(figure.value, 'byte/second')} / ({most}) = {share:.1%}"
-        if share > 1 + slack(figure):
-            yield Finding(
-                FASTER,
-                IMPOSSIBLE,
-                (figure.name,),
-                f"{figure.text} is more than the wire carries one way",
-                told,
-            )
+        both = bool(_BOTH.search(f"{figure.name} {figure.note or ''} {run.text('scenario')}"))
+        if share > (2 if both else 1) * (1 + slack(figure)):
+            said = f"{figure.text} is more than the wire carries {'both ways' if both else 'one way'}"
+            if not both and share <= 2:
+                said += "; both ways together it carries as much"
+            yield Finding(FASTER, IMPOSSIBLE, (figure.name,), said, told)
+        elif both:
+            said = f"{figure.text} is {share / 2:.0%} of the wire's rate both ways"
+            yield Finding(FASTER, HOLDS, (figure.name,), said, told)
         else:
             yield Finding(
                 FASTER, HOLDS, (figure.name,), f"{figure.text} is {share:.0%} of the wire's rate", told

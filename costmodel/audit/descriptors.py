@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from . import words
 from .case import Case
-from .copies import payload_of, wire_of
+from .copies import payload_of
 from .finding import Inversion
 from .runs import Run, Series
 from .subject import Unknown
 from .trends import STRAIGHT, line
+from .wires import wire_of
 
 #: Part of a copy's time beyond the wire's from which its regions are told of.
 _TELLING = 0.3

@@ -87,8 +87,13 @@ def _finished(run: Run) -> tuple[float, str, tuple[Figure, ...]] | None:
     rate = run.get("request_throughput")
     if rate is not None and not rate.per_gpu:
         return rate.value, f"{rate.value:.4g}/s", (rate,)
-    for metric, key in (("output_throughput", "output_tokens"), ("input_throughput", "input_tokens")):
-        tokens, each = run.get(metric), run.number(key)
+    isl, osl = run.number("input_tokens"), run.number("output_tokens")
+    for metric, each in (
+        ("output_throughput", osl),
+        ("input_throughput", isl),
+        ("total_throughput", isl + osl if isl and osl else None),
+    ):
+        tokens = run.get(metric)
         if tokens is not None and each and not tokens.per_gpu:
             return tokens.value / each, f"{tokens.value:.4g} / {each:g} /s", (tokens,)
     return None

@@ -41,7 +41,10 @@ def invert_lengths(case: Case) -> Iterator[Inversion]:
 def _of_rates(run: Run, rate: Figure) -> Iterator[Inversion]:
     for metric, quantity in _TOKENS.items():
         tokens = run.get(metric)
-        known = run.number(quantity) is not None
+        known = run.number(quantity) is not None or None not in (
+            run.number("input_tokens"),
+            run.number("output_tokens"),
+        )
         if tokens is None or known or tokens.per_gpu != rate.per_gpu:
             continue
         counts = run.text("throughput_counts")

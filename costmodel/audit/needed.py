@@ -16,6 +16,8 @@ from .subject import Unknown
 CHECK = "far_above_bound"
 #: Multiples of the least time beyond which work is no explanation.
 FAR = 10.0
+#: Seconds up to which fixed costs are usual: of a decode step, of a prompt.
+_SLOW_STEP, _SLOW_PROMPT = 0.015, 0.1
 #: Prompts below this are launches more than products.
 _LONG = 1024
 _PROMPT, _STEP = ("prefill_time",), ("user_throughput", "decode_step_time", "tpot")
@@ -33,7 +35,7 @@ def check_far(case: Case) -> Iterator[Finding]:
         except Unknown:
             continue
         ratio = floor.seconds / floor.least.seconds
-        if ratio < FAR:
+        if ratio < FAR or floor.seconds < (_SLOW_STEP if figure.metric in _STEP else _SLOW_PROMPT):
             continue
         told = f"{words.seconds(floor.seconds)} against {floor.least.arithmetic}"
         cause = (
@@ -74,7 +76,8 @@ def _explained(case: Case, run: Run, figure: Figure) -> bool:
         floor = floor_of(case, run, figure)
     except Unknown:
         return False
-    return floor.seconds < FAR * floor.least.seconds
+    usual = _SLOW_STEP if figure.metric in _STEP else _SLOW_PROMPT
+    return floor.seconds < max(FAR * floor.least.seconds, usual)
 
 
 def _of_prompt(case: Case, run: Run, figure: Figure) -> Iterator[Inversion]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from . import words
 from .case import MEANS, Case
-from .copies import COPY, WITH_COPY, wire_of
+from .copies import COPY, WITH_COPY
 from .finding import Inversion
 from .runs import Run, named
 from .subject import Unknown
+from .wires import wire_of
 
 
 def invert_split(case: Case) -> Iterator[Inversion]:

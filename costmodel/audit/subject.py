@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
+from typing import ParamSpec, TypeVar
 
 from ..dtypes import SPELLINGS, cache_dtype
 from ..errors import InputError, nearest
@@ -35,6 +36,23 @@ _DTYPE_WORDS = re.compile(
 
 class Unknown(Exception):
     """A figure cannot be computed: why."""
+
+
+_Asked = ParamSpec("_Asked")
+_Told = TypeVar("_Told")
+
+
+def _or_unknown(method: Callable[_Asked, _Told]) -> Callable[_Asked, _Told]:
+    """Turn what a GPU or a model does not state into :class:`Unknown`."""
+
+    @wraps(method)
+    def asked(*args: _Asked.args, **more: _Asked.kwargs) -> _Told:
+        try:
+            return method(*args, **more)
+        except InputError as error:
+            raise Unknown(str(error)) from None
+
+    return asked
 
 
 @dataclass(frozen=True)
@@ -125,6 +143,7 @@ class Subject:
         except (InputError, KeyError):
             return cache_dtype(weights)
 
+    @_or_unknown
     def prefill(self, tokens: int, cached: int, gpus: int, dtype: str | None = None) -> Least:
         """Least time of a prompt of ``tokens``, ``cached`` of them found in a cache, on so many GPUs."""
         plain = self.plain
@@ -137,6 +156,7 @@ class Subject:
         bound = step_bound(kind, (Chunk(tokens - cached, cached),), 1, 0, 0)
         return _least(bound, kind, gpus, f"{tokens - cached:,} prompt tokens")
 
+    @_or_unknown
     def decode(self, batch: float, context: float, gpus: int, dtype: str | None = None) -> Least:
         """Least time of a decode step of ``batch`` sequences over ``context`` cached tokens in all."""
         plain = self.plain
@@ -152,6 +172,7 @@ class Subject:
         bound = step_bound(kind, (), 0, batch, context)
         return _least(bound, kind, gpus, f"a decode step of {batch:g} over {context:,.0f} cached tokens")
 
+    @_or_unknown
     def mixed(
         self, chunks: Sequence[Chunk], batch: float, context: float, gpus: int, dtype: str | None = None
     ) -> Least:
@@ -213,6 +234,7 @@ class Subject:
         return count_parameters(self.model).total_parameters
 
     @property
+    @_or_unknown
     def memory_bytes(self) -> float:
         """Memory of one GPU."""
         return self.gpu.memory_bytes

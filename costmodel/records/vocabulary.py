@@ -47,10 +47,14 @@ CONDITIONS: dict[str, Condition] = {
     "burst": _C("count", "requests that arrive together", ("burst_size", "n_burst")),
     "requests": _C("count", "requests of the run", ("num_prompts", "prompts", "num_requests", "n")),
     "input_tokens": _C(
-        "count", "prompt tokens of a request (ISL)", ("isl", "prompt_tokens", "input_len", "prompt")
+        "count",
+        "prompt tokens of a request (ISL)",
+        ("isl", "prompt_tokens", "input_len", "prompt", "random_input_len"),
     ),
     "output_tokens": _C(
-        "count", "output tokens of a request (OSL)", ("osl", "output_len", "generated_tokens")
+        "count",
+        "output tokens of a request (OSL)",
+        ("osl", "output_len", "generated_tokens", "random_output_len"),
     ),
     "input_length": _C("text", "prompt lengths in words", ("prompt_length", "prompt_lengths")),
     "output_length": _C("text", "output lengths in words", ("output_lengths",)),
@@ -80,7 +84,9 @@ CONDITIONS: dict[str, Condition] = {
     "connector": _C("text", "software that copies", ("transfer_backend", "kv_connector")),
     "payload": _C("byte", "bytes of a copy", ("bytes", "size", "payload_bytes", "kv_size")),
     "descriptors": _C("count", "separate regions of a copy", ("n_desc", "num_descriptors", "n_descriptors")),
-    "descriptor_bytes": _C("byte", "bytes of one region of a copy", ("iov_size", "desc_bytes", "fragment_size")),
+    "descriptor_bytes": _C(
+        "byte", "bytes of one region of a copy", ("iov_size", "desc_bytes", "fragment_size")
+    ),
     "block_size": _C("count", "tokens of a KV block", ("page_size", "block_tokens", "block")),
     "first_token": _C("text", "side that sends token 1: prefill, decode, recompute", ("first_token_side",)),
     "ttft_from": _C(
