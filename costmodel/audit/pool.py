@@ -57,7 +57,7 @@ def check_blocks(case: Case) -> Iterator[Finding]:
     """Blocks x tokens of a block = tokens of the pool, up to one block."""
     for run, blocks in case.each("kv_cache_blocks"):
         tokens, size = run.get("kv_cache_tokens"), run.number("block_size", blocks)
-        if tokens is None:
+        if tokens is None or not blocks.value:
             continue
         of, what = named((blocks, tokens)), f"{blocks.value:,.0f} blocks and {tokens.value:,.0f} tokens"
         if size is None:
@@ -82,7 +82,7 @@ def check_full_length(case: Case) -> Iterator[Finding]:
     """Pool tokens / longest sequence = the concurrency that an engine's log prints at that length."""
     for run, printed in case.each("full_length_sequences"):
         tokens, longest = run.get("kv_cache_tokens"), run.number("max_model_len", printed)
-        if tokens is None:
+        if tokens is None or not printed.value:
             continue
         of, what = named((tokens, printed)), f"{tokens.value:,.0f} tokens and {printed.value:g} sequences"
         if not longest:
