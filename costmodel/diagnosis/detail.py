@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist, mean, stdev
 
+from ..audit.runs import Run
 from ..errors import InputError
 from ..evaluate.logged import from_queued, measured
 from ..inputs.hardware import gpu_named
 from ..inputs.traces import LoggedRequest, Notes, read_log
 from ..records import Figure, Stated
-from .runs import Run
 
 #: Share of runs in whose interval the true statistic lies, were requests independent.
 LEVEL = 0.95

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ..units import format_si
 from .accounts import ALONE, MEANING, accounts_of, leading
-from .diagnosis import (
+from .answer import (
     LEDGER,
     LIKELY,
     MEASURED,

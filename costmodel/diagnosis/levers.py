@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from ..audit.subject import Unknown
 from ..errors import CostmodelError
 from ..evaluate.timeline import Record
 from ..serving.deployment import Deployment, Settings, Topology
 from ..serving.strategies import CHUNKED, COLOCATED, DISAGGREGATED, Strategy
 from .replays import SECONDS, Played, Replays
-from .subject import Unknown
 
 SETTING, STRATEGY, HARDWARE, LOAD = "setting", "strategy", "hardware", "load"
 HELPS, HURTS, NOISE = "helps", "hurts", "within noise"

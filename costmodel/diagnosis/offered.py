@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
+from ..audit.runs import Run
+from ..audit.subject import Unknown
 from ..inputs.load import WeibullArrivals
 from ..inputs.workload import Arrivals, Request
 from ..records import Stated
 from .detail import Detail
 from .ran import ASSUMED, OPTION, STATED, Taken
-from .runs import Run
-from .subject import Unknown
 
 CLOSED, OPEN, BURST = "closed loop", "open loop", "all at once"
 #: Requests of a run that are replayed at most: as they arrive, and of a closed loop whose requests are alike.

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ..audit.runs import Run
+from ..audit.subject import Unknown
 from ..errors import NoAnswerError
 from ..evaluate import summary
 from ..records import Figure, Stated
@@ -17,9 +19,7 @@ from .detail import Detail, Interval, interval, percent_of
 from .offered import Offered, offered
 from .ran import Ran, Taken, what_ran
 from .replays import RATES, SECONDS, Banded, Replays
-from .runs import Run
 from .stepped import Steps, of_a_step
-from .subject import Unknown
 
 #: Parts of a request's life; all other times are of a whole request or token.
 STAGES = ("prefill_queue_time", "prefill_time", "kv_transfer_time", "decode_queue_time", "decode_time")

@@ -7,6 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..audit.runs import Run
+from ..audit.subject import Unknown
 from ..dtypes import SPELLINGS
 from ..errors import InputError
 from ..families.named import model_named
@@ -24,8 +26,6 @@ from ..serving.strategies import CHUNKED, COLOCATED, DISAGGREGATED, STRATEGIES, 
 from ..units import format_si
 from ..whole.runs import loaded_as
 from ..whole.stacks import stack_for
-from .runs import Run
-from .subject import Unknown
 
 STATED, OPTION, ASSUMED = "stated", "option", "assumed"
 #: Engines whose memory rules are packaged, by what their name is written like.

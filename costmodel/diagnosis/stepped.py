@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from ..audit.runs import Run
+from ..audit.subject import Unknown
 from ..decision.bands import COPY
 from ..errors import InputError
 from ..formulas import transfer
@@ -18,8 +20,6 @@ from ..serving.step import seconds_by_kind
 from ..serving.work import Chunk
 from .ran import Ran
 from .replays import Banded, front_end
-from .runs import Run
-from .subject import Unknown
 
 PROMPT, DECODE, COPIED = ("ttft", "prefill_time"), ("tpot", "itl", "decode_step_time"), ("kv_transfer_time",)
 #: Figures that one step has whatever the load, and those that it has where the batch is fixed.

@@ -10,12 +10,12 @@ from ..answer import About
 from ..audit.absent import Absent, absent_of, counted
 from ..audit.case import Case
 from ..audit.comparable import Counterpart, compared
-from ..audit.diagnosis import Diagnosis
 from ..audit.examine import examine, invert
 from ..audit.finding import Finding, Inversion
 from ..audit.match import Matched, compare
-from ..audit.predict import Prediction
 from ..data import is_path
+from ..diagnosis.answer import Diagnosis
+from ..diagnosis.predict import Prediction
 from ..errors import InputError
 from ..records import Figure, Record, Stated
 from ..records.packaged import load_records

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..audit.case import Case
-from ..audit.detail import Detail, read_detail
-from ..audit.diagnose import diagnose
-from ..audit.diagnosis import Diagnosis
-from ..audit.predict import Basis, Prediction, predict, prepare
 from ..audit.runs import Run
 from ..audit.subject import Subject, Unknown
+from ..diagnosis.answer import Diagnosis
+from ..diagnosis.detail import Detail, read_detail
+from ..diagnosis.diagnose import diagnose
+from ..diagnosis.predict import Basis, Prediction, predict, prepare
 from ..errors import InputError
 from ..families import read_model
 from ..inputs.hardware import gpu_names, load_gpu

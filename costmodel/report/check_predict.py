@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from ..audit.diagnosis import Diagnosed, Diagnosis
-from ..audit.levers import Lever
 from ..audit.match import Matched
-from ..audit.predict import Prediction, RateRow, Row
+from ..diagnosis.answer import Diagnosed, Diagnosis
+from ..diagnosis.levers import Lever
+from ..diagnosis.predict import Prediction, RateRow, Row
 from ..questions.check import CheckAnswer
 from .page import Block, Heading, Table, banded, shown
 from .render import plain_block

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from costmodel.audit.finding import GRADES, HOLDS, NOT_COMPUTABLE
-from costmodel.audit.predict import Prediction, Row
+from costmodel.diagnosis.predict import Prediction, Row
 from costmodel.questions.check import CheckAnswer, ask_check
 from costmodel.questions.check_predict import Asked
 from costmodel.records.packaged import record_names

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.audit.accounts import ALONE, MEANING, accounts_of
-from costmodel.audit.detail import read_detail, run_of_log
-from costmodel.audit.diagnose import diagnose
-from costmodel.audit.diagnosis import Diagnosed, Diagnosis
-from costmodel.audit.levers import Lever
-from costmodel.audit.predict import Basis, predict, prepare
 from costmodel.audit.runs import Run
+from costmodel.diagnosis.accounts import ALONE, MEANING, accounts_of
+from costmodel.diagnosis.answer import Diagnosed, Diagnosis
+from costmodel.diagnosis.detail import read_detail, run_of_log
+from costmodel.diagnosis.diagnose import diagnose
+from costmodel.diagnosis.levers import Lever
+from costmodel.diagnosis.predict import Basis, predict, prepare
 from costmodel.inputs.step_times import Steps
 from costmodel.inputs.traces import runs_of
 from costmodel.records import Figure, Stated

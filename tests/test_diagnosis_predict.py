@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.audit.detail import Detail, interval, read_detail, run_of_log, statistic
-from costmodel.audit.offered import offered
-from costmodel.audit.predict import Basis, Prediction, Row, predict, prepare
-from costmodel.audit.ran import what_ran
 from costmodel.audit.runs import Run
 from costmodel.audit.subject import Unknown
+from costmodel.diagnosis.detail import Detail, interval, read_detail, run_of_log, statistic
+from costmodel.diagnosis.offered import offered
+from costmodel.diagnosis.predict import Basis, Prediction, Row, predict, prepare
+from costmodel.diagnosis.ran import what_ran
 from costmodel.errors import InputError
 from costmodel.inputs.step_times import Steps
 from costmodel.inputs.traces import LoggedRequest, runs_of
