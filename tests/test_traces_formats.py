@@ -394,7 +394,9 @@ def test_what_a_vllm_result_may_lack(tmp_path: Path) -> None:
     assert "request 1: ttfts '-1' is not a time" in said(write(VLLM | {"ttfts": [-1.0, 1, 1, 1]}))
     assert "request 3: input_lens 'x'" in said(write(VLLM | {"input_lens": [1, 1, "x", 1]}))
     path.write_text(f"{json.dumps(VLLM)}\n{json.dumps(VLLM)}\n", encoding="utf-8")
-    assert "it may hold several results, keep one" in said(path)
+    assert "holds 2 runs; select one, as in run=1" in said(path)
+    assert [r.isl for r in read_trace(path, Reading(select={"run": "2"}))] == [20, 10, 30]
+    assert "none is number '3'" in said(path, Reading(select={"run": "3"}))
 
 
 def exported(start: int | None, isl: int, osl: int, ident: str, **metadata: Any) -> dict[str, Any]:

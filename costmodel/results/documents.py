@@ -126,3 +126,14 @@ def kind_of(value: object) -> str:
     """Return what a JSON value is, in words."""
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
+
+
+def object_of(line: str) -> Fields:
+    """Return the object that a line is; an empty one where it is none."""
+    if not _is_object(line):
+        return {}
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import InputError
 from ..inputs.traces.files import opened
+from ..inputs.traces.layouts import MEASURED
+from ..inputs.traces.stage_logs import has_stages
 from ..records.record import Record
-from . import sglang_bench, startup, vllm_bench
-from .documents import LONGEST, Entry, Fields, entries_of
+from . import aiperf, guidellm, inferencex, prometheus, sglang_bench, startup, transfers, vllm_bench
+from .documents import LONGEST, Entry, Fields, entries_of, object_of
+from .requests import read_requests
 from .sheet import Sheet
 
-#: Fields by which a format of JSON objects is known: each of its objects has one of them.
-_MARKS: dict[str, tuple[str, ...]] = {
-    sglang_bench.FORM: ("total_output_tokens_retokenized",),
-    vllm_bench.FORM: ("model_id", "tokenizer_id", "num_prompts"),
+#: Fields that only one of the two clients writes; their older results have in common the one below.
+_SGLANG, _VLLM, _CLIENTS = (
+    "total_output_tokens_retokenized",
+    ("model_id", "tokenizer_id", "num_prompts"),
+    "request_throughput",
+)
+#: How an object of each format is told, and read.
+_OBJECTS: dict[str, tuple[Callable[[Fields], bool], Callable[[Sheet, str], Record]]] = {
+    sglang_bench.FORM: (lambda fields: _SGLANG in fields, sglang_bench.read_sglang),
+    vllm_bench.FORM: (lambda fields: any(key in fields for key in _VLLM), vllm_bench.read_vllm),
+    "AIPerf or GenAI-Perf": (aiperf.is_summary, aiperf.read_aiperf),
+    inferencex.FORM: (inferencex.is_row, inferencex.read_inferencex),
 }
-#: A field that both clients write, by which the older results of either are known.
-_CLIENTS = "request_throughput"
-_READERS: dict[str, Callable[[Sheet, str], Record]] = {
-    sglang_bench.FORM: sglang_bench.read_sglang,
-    vllm_bench.FORM: vllm_bench.read_vllm,
-}
-#: Characters by which a file is recognised before all of it is read.
-_HEAD = 200_000
+_JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\]])")
 _KNOWN = (
-    "results of vllm bench serve and SGLang's bench_serving, start-up logs of vLLM, SGLang and TensorRT-LLM"
+    "results of vllm bench serve, SGLang's bench_serving, AIPerf, GenAI-Perf, GuideLLM or InferenceX; logs of requests "
+    "with measured times; tables of copies (bytes, time_ms); start-up logs or /metrics of vLLM and SGLang"
 )
 
 
@@ -46,16 +53,31 @@ def read_results(path: str | Path) -> tuple[Record, ...]:
     """
     where, name = str(path), Path(path).name
     text = _text(Path(path))
-    if text.lstrip().startswith(("{", "[")) and not startup.is_log(text[:_HEAD]):
-        found = [_of_entry(entry, where, name) for entry in entries_of(text, where)]
-    elif startup.is_log(text):
-        found = [startup.read_startup(text, where, name)]
-    else:
-        raise InputError(f"is no result of a known format; expected {_KNOWN}", where=where)
+    found = _records(text, where, name, Path(path))
     if not any(record.figures for record in found):
         why = "; ".join(dict.fromkeys(warning for record in found for warning in record.warnings))
         raise InputError(f"holds no measured figure{': ' + why if why else ''}", where=where)
     return tuple(found)
+
+
+def _records(text: str, where: str, name: str, path: Path) -> list[Record]:
+    first = text.lstrip().partition("\n")[0]
+    if _JSON.match(text):
+        if aiperf.is_request_line(first) or has_stages(object_of(first)):
+            return read_requests(path, name)
+        return [record for entry in entries_of(text, where) for record in _of_entry(entry, where, name)]
+    if startup.is_log(text):
+        return [startup.read_startup(text, where, name)]
+    if prometheus.is_metrics(text):
+        return prometheus.read_metrics(text, where, name)
+    header = [cell.strip() for cell in next(csv.reader([first[:10_000]]), [])]
+    if transfers.is_table(header):
+        return transfers.read_transfers(text, where, name)
+    if not set(MEASURED).isdisjoint(header):
+        return read_requests(path, name)
+    if text.lstrip().startswith("["):
+        entries_of(text, where)  # says what is wrong with it
+    raise InputError(f"is no result of a known format; expected {_KNOWN}", where=where)
 
 
 def _text(path: Path) -> str:
@@ -68,23 +90,28 @@ def _text(path: Path) -> str:
     return text
 
 
-def _of_entry(entry: Entry, where: str, name: str) -> Record:
-    sheet = Sheet(entry.fields, where, entry.at)
-    return _READERS[_form(entry.fields, where, entry.at)](sheet, name)
+def _of_entry(entry: Entry, where: str, name: str) -> list[Record]:
+    if guidellm.is_report(entry.fields):
+        benchmarks = guidellm.benchmarks_of(entry)
+        return [
+            guidellm.read_guidellm(entry.fields, Sheet(one.fields, where, one.at), name) for one in benchmarks
+        ]
+    read = _reader(entry.fields, where, entry.at)
+    return [read(Sheet(entry.fields, where, entry.at), name)]
 
 
-def _form(fields: Fields, where: str, at: str) -> str:
-    """Return the format of an object. Raises InputError where it has the marks of two, or of none."""
-    marks = {form: [key for key in keys if key in fields] for form, keys in _MARKS.items()}
-    found = {form: keys[0] for form, keys in marks.items() if keys}
+def _reader(fields: Fields, where: str, at: str) -> Callable[[Sheet, str], Record]:
+    """Return the reader of an object. Raises InputError where it has the marks of two formats, or of none."""
+    found = {form: read for form, (told, read) in _OBJECTS.items() if told(fields)}
     prefix = f"{at}: " if at else ""
     if len(found) > 1:
-        both = " and ".join(f"{form} ({key})" for form, key in found.items())
-        raise InputError(f"{prefix}has fields of {both}; expected a result of one tool", where=where)
+        raise InputError(
+            f"{prefix}has fields of {' and of '.join(found)}; expected a result of one tool", where=where
+        )
     if found:
-        return next(iter(found))
+        return next(iter(found.values()))
     if _CLIENTS in fields:
-        return vllm_bench.FORM
+        return vllm_bench.read_vllm
     keys = ", ".join(list(fields)[:6]) or "nothing"
     raise InputError(
         f"{prefix}is JSON of an unknown kind (it holds {keys[:120]}); expected {_KNOWN}", where=where

@@ -162,10 +162,11 @@ class Sheet:
         note: str | None = None,
         text: str | None = None,
         per_gpu: bool = False,
+        again: object = None,
     ) -> None:
         """Add a figure, whose value stands under ``key`` in ``unit``; ``high`` likewise.
 
-        A metric of the vocabulary must have its dimension. Two of one metric and statistic that differ are a problem.
+        Two of one metric, statistic and conditions that differ are a problem, unless ``again`` tells them apart.
         """
         dimension, times, over = UNITS[unit]
         number = self.checked(key, value, _MOST.get(dimension, _MOST_ELSE) * over / times)
@@ -186,7 +187,7 @@ class Sheet:
             note=note,
             per_gpu=per_gpu,
         )
-        place = (metric, statistic, per_gpu, *sorted(found.conditions.items()))
+        place = (metric, statistic, per_gpu, again, *sorted(found.conditions.items()))
         before = self.figures.setdefault(place, found)
         if not math.isclose(before.value, found.value, rel_tol=_SAME, abs_tol=1e-12):
             self.note(

@@ -7,14 +7,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from ...errors import InputError
 from ..workload import Request
+from .aiperf_logs import aiperf_log
+from .bench_logs import bench_log, is_bench
 from .files import opened
+from .guidellm_logs import benchmarks_of, guidellm_log, is_report
 from .jsonl import Record, jsonl_requests
-from .logs import LoggedRequest, aiperf_log, csv_log, vllm_log
+from .logs import LoggedRequest, csv_log
 from .reading import Notes, Reading
+from .results import chosen, results_of
 from .rows import csv_requests
+from .stage_logs import has_stages, stage_log
 
 _AS_RECORDED = Reading()
 
@@ -36,18 +42,13 @@ def read_trace(
     """
     where, notes = str(path), notes or Notes()
     with opened(Path(path)) as file:
-        kind, lines, result = _recognised(file, where)
-        if kind == "csv":
-            yield from csv_requests(lines, where, how, notes)
-        elif kind == "jsonl":
-            yield from jsonl_requests(lines, where, how, notes)
+        found = _recognised(file, where)
+        if found.kind == "csv":
+            yield from csv_requests(found.lines, where, how, notes)
+        elif found.kind == "jsonl":
+            yield from jsonl_requests(found.lines, where, how, notes)
         else:
-            log = (
-                vllm_log(result, where, how, notes)
-                if kind == "vllm"
-                else aiperf_log(lines, where, how, notes)
-            )
-            yield from (logged.request for logged in log)
+            yield from (logged.request for logged in _log(found, where, how, notes))
 
 
 def read_log(
@@ -60,22 +61,15 @@ def read_log(
     """Yield the requests of a log with their measured times (seconds), by arrival.
 
     Formats: CSV with measured columns such as ``ttft_from_queued_s`` and ``tpot_s``, of one run or of the one
-    that ``select`` picks by its columns; the result of ``vllm bench serve --save-result --save-detailed``;
-    AIPerf's ``profile_export.jsonl``. ``timed`` False: arrivals may be missing. Raises InputError as
-    ``read_trace``, and for a trace without measurements.
+    that ``select`` picks by its columns; the results of ``vllm bench serve --save-result --save-detailed``, of
+    SGLang's ``bench_serving --output-details`` and of GuideLLM, of several runs the one that ``select`` numbers
+    (``run``, from 1); AIPerf's ``profile_export.jsonl``; JSONL with the times of vLLM's request metrics. ``timed``
+    False: arrivals may be missing. Raises InputError as ``read_trace``, and for a trace without measurements.
     """
     where, notes = str(path), notes or Notes()
     how = Reading(select=select or {}, timed=timed)
     with opened(Path(path)) as file:
-        kind, lines, result = _recognised(file, where)
-        if kind == "csv":
-            yield from csv_log(lines, where, how, notes)
-        elif kind == "vllm":
-            yield from vllm_log(result, where, how, notes)
-        elif kind == "aiperf":
-            yield from aiperf_log(lines, where, how, notes)
-        else:
-            raise InputError("is a trace: it holds no measured times", where=where)
+        yield from _log(_recognised(file, where), where, how, notes)
 
 
 @dataclass(frozen=True)
@@ -90,34 +84,61 @@ class Trace:
         return read_trace(self.path, self.how, self.notes)
 
 
-def _recognised(file: Iterator[str], where: str) -> tuple[str, Iterator[str], Record]:
-    """Return the kind of a file, its lines from the first, and the object that a vLLM result is."""
+class _Found(NamedTuple):
+    """What a file is, its lines from the first, and the objects that a result is made of."""
+
+    kind: str
+    lines: Iterator[str]
+    runs: list[Record]
+
+
+def _log(found: _Found, where: str, how: Reading, notes: Notes) -> Iterator[LoggedRequest]:
+    """Yield the requests of a log. Raises InputError for a trace without measurements."""
+    if found.kind == "csv":
+        return csv_log(found.lines, where, how, notes)
+    if found.kind == "aiperf":
+        return aiperf_log(found.lines, where, how, notes)
+    if found.kind == "stages":
+        return stage_log(found.lines, where, how, notes)
+    if found.kind == "jsonl":
+        raise InputError("is a trace: it holds no measured times", where=where)
+    runs = found.runs
+    if found.kind == "guidellm":
+        runs = benchmarks_of(runs[0], where)
+    run, rest = chosen(runs, how, where)
+    read = guidellm_log if found.kind == "guidellm" else bench_log
+    return read(run, where, rest, notes)
+
+
+def _recognised(file: Iterator[str], where: str) -> _Found:
+    """Return the kind of a file, told by its first line, or by the whole of one JSON document."""
     first = next(file, "")
     lines, start = chain([first], file), first.strip()
     if not start.startswith(("{", "[")):
-        return "csv", lines, {}
+        return _Found("csv", lines, [])
     if start in ("{", "["):
-        return "vllm", lines, _result("".join(lines), where)
+        return _of_results("".join(lines), where)
     try:
         record = json.loads(first)
     except (ValueError, RecursionError):
-        return "jsonl", lines, {}  # its reader says what is wrong with the line
+        return _Found("jsonl", lines, [])  # its reader says what is wrong with the line
     if isinstance(record, dict) and "metadata" in record and "metrics" in record:
-        return "aiperf", lines, {}
-    if isinstance(record, dict) and ("input_lens" in record or "request_throughput" in record):
-        return "vllm", lines, _result("".join(lines), where)
-    return "jsonl", lines, {}
+        return _Found("aiperf", lines, [])
+    if isinstance(record, dict) and (is_bench(record) or is_report(record)):
+        return _of_results("".join(lines), where)
+    if isinstance(record, dict) and has_stages(record):
+        return _Found("stages", lines, [])
+    return _Found("jsonl", lines, [])
 
 
-def _result(text: str, where: str) -> Record:
-    try:
-        result = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        several = "; it may hold several results, keep one" if "Extra data" in str(error) else ""
-        raise InputError(f"not JSON: {error}{several}", where=where) from None
-    if not isinstance(result, dict) or not {"input_lens", "request_throughput"} & result.keys():
-        raise InputError(
-            "is JSON of an unknown kind; expected a result of vllm bench serve, or JSONL with a request a line",
-            where=where,
-        )
-    return result
+def _of_results(text: str, where: str) -> _Found:
+    runs = results_of(text, where)
+    if all(map(is_bench, runs)):
+        return _Found("bench", iter(()), runs)
+    if len(runs) == 1 and is_report(runs[0]):
+        return _Found("guidellm", iter(()), runs)
+    raise InputError(
+        "is JSON of an unknown kind; expected a result of vllm bench serve, SGLang's bench_serving or GuideLLM, or "
+        "JSONL with a request a line",
+        where=where,
+    )
