@@ -60,7 +60,7 @@ def check_blocks(case: Case) -> Iterator[Finding]:
         if tokens is None or not blocks.value:
             continue
         of, what = named((blocks, tokens)), f"{blocks.value:,.0f} blocks and {tokens.value:,.0f} tokens"
-        if size is None:
+        if not size:
             yield not_computable(BLOCKS, of, what, "the tokens of a block are not stated")
             continue
         told = f"{tokens.value:,.0f} / {size:g} = {tokens.value / size:,.6g} against {blocks.value:,.0f}"

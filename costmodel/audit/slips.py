@@ -52,7 +52,7 @@ def check_copy_bytes(case: Case) -> Iterator[Finding]:
 def _over(subject: Subject, run: Run, figure: Figure, moved: float) -> float | None:
     """Tokens moved beyond the prompt, where a block of unstated size may be what they fill; else None."""
     tokens = int(run.number("input_tokens", figure) or 0)
-    if run.number("block_size", figure) or not tokens:
+    if run.number("block_size", figure) or run.number("payload", figure) or not tokens:
         return None
     each = _held(subject, tokens + 1) - _held(subject, tokens)
     over = (moved - _held(subject, tokens)) / each if each > 0 else 0.0
