@@ -132,7 +132,7 @@ def check_tokens(case: Case) -> Iterator[Finding]:
         for whole, part in ((one.run, other.run), (other.run, one.run)):
             total, output = whole.get("total_throughput"), part.get("output_throughput")
             like = part.get("total_throughput") or whole.get("output_throughput")
-            if total is not None and output is not None and like is None:
+            if total is not None and output is not None and output.value and like is None:
                 yield _unlike(total, output, part.get("input_throughput"))
     yield from _counted(case)
 
