@@ -68,6 +68,9 @@ def test_prompts_drawn_again_from_one_seed() -> None:
     assert finding.grade == "suspicious" and finding.of == ("one", "eight") and "2 runs" in finding.said
     assert not found(check_repeated, 'seed = 0\ncache_state = "disabled"\n' + sweep)
     assert not found(check_repeated, sweep)
+    ratio = row("ttft_ratio", 49, "x")
+    assert found(check_repeated, 'seed = "the same for every point"\n' + ratio)
+    assert not found(check_repeated, "seed = 0\n" + ratio)
     other = sweep.replace("concurrency = 8", "concurrency = 8\ninput_tokens = 2048")
     assert not found(check_repeated, "seed = 0\n" + other)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from audit_records import found, row
 
-from costmodel.audit.sides import check_gpus, check_prefill_twice, check_tokens
+from costmodel.audit.sides import check_gpus, check_prefill_twice, check_ratio_of_two, check_tokens
 
 
 def ttfts(apart: float, whole: float, **more: object) -> str:
@@ -40,6 +40,20 @@ def test_only_of_a_lone_request_and_of_like_runs() -> None:
         assert not found(check_prefill_twice, "concurrency = 1\n" + text)
     other = ttfts(402, 200).replace("'one'", "'one'\nstatistic = 'p99'")
     assert not found(check_prefill_twice, "concurrency = 1\n" + other)
+
+
+@pytest.mark.parametrize(
+    ("stated", "ratio", "count"),
+    [
+        ('topology = "1P1D"\nconcurrency = 1\n', 2, 1),
+        ('topology = "1P1D"\nconcurrency = 1\n', 1.5, 0),
+        ('topology = "1P1D"\nconcurrency = 8\n', 2, 0),
+        ('strategy = "colocated"\nconcurrency = 1\n', 2, 0),
+    ],
+)
+def test_the_ratio_alone(stated: str, ratio: float, count: int) -> None:
+    findings = found(check_ratio_of_two, stated + row("ttft_ratio", ratio, "x", id="ratio"))
+    assert [(f.id, f.grade, f.of) for f in findings] == [("prefill_twice", "suspicious", ("ratio",))] * count
 
 
 def rates(apart: float, whole: float, gpus: tuple[int, int] = (2, 1), unit: str = "req/s") -> str:

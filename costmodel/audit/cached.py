@@ -15,6 +15,8 @@ from .runs import Run, named
 from .subject import Least, Unknown
 
 REPEATED, BELOW, RATIO = "repeated_prompts", "cached_prompts", "cached_ratio"
+#: A seed in words: of several runs.
+_SAME = re.compile(r"same|every|each|fixed|all ")
 #: Times and rates that fall and rise with the part of a prompt that is computed.
 _OF_PROMPTS = (*PREFILL, "input_throughput")
 _COLD = re.compile(r"cold|\boff\b|disabled|\bno\b|\bnone\b|flush|unique|cleared|without|empty")
@@ -30,7 +32,7 @@ def check_repeated(case: Case) -> Iterator[Finding]:
     warm: dict[str, dict[str, None]] = {}
     drawn: dict[tuple[str, float | None], list[Run]] = {}
     for run in case.runs:
-        state, figures = run.text("cache_state"), run.all(*_OF_PROMPTS)
+        state, figures = run.text("cache_state"), run.all(*_OF_PROMPTS, "ttft_ratio")
         if not figures or _COLD.search(state) or _share(run, None) is not None:
             continue
         if _WARM.search(state):
@@ -41,9 +43,14 @@ def check_repeated(case: Case) -> Iterator[Finding]:
         said = f"the cache is stated as {state}: which share of the prompts it answered is not stated"
         yield Finding(REPEATED, SUSPICIOUS, tuple(names), said)
     for (seed, _), runs in drawn.items():
-        if len(runs) > 1:
-            of = dict.fromkeys(name for run in runs for name in named(run.all(*_OF_PROMPTS)))
-            said = f"{len(runs)} runs draw prompts from seed {seed}: a prefix cache, not stated to be off, has them"
+        if len(runs) > 1 or _SAME.search(seed):
+            of = dict.fromkeys(name for run in runs for name in named(run.all(*_OF_PROMPTS, "ttft_ratio")))
+            told = (
+                f"{len(runs)} runs draw their prompts from"
+                if len(runs) > 1
+                else "runs draw their prompts from"
+            )
+            said = f"{told} one seed ({seed}): a prefix cache, not stated to be off, has them"
             yield Finding(REPEATED, SUSPICIOUS, tuple(of), said)
 
 

@@ -29,7 +29,7 @@ from .predictions import check_predictions, invert_predictions
 from .repeats import check_repeats, invert_repeats
 from .saturated import check_saturated, invert_saturated
 from .shares import check_shares
-from .sides import check_gpus, check_prefill_twice, check_tokens
+from .sides import check_gpus, check_prefill_twice, check_ratio_of_two, check_tokens
 from .slips import check_copy_bytes, check_kv_bytes, check_payload
 from .split import invert_ratios, invert_split, invert_wire
 from .stages import check_stages, invert_handover
@@ -66,6 +66,7 @@ CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_characters,
     check_populations,
     check_prefill_twice,
+    check_ratio_of_two,
     check_gpus,
     check_tokens,
     check_serial,

@@ -97,6 +97,24 @@ def check_prefill_twice(case: Case) -> Iterator[Finding]:
                 yield Finding(TWICE, SUSPICIOUS, named((far, near)), said, told)
 
 
+def check_ratio_of_two(case: Case) -> Iterator[Finding]:
+    """The same of a report that gives the ratio alone."""
+    for run, figure in case.each("ttft_ratio"):
+        lone = run.number("concurrency", figure) == 1
+        if lone and _way(case, run).split and _TWICE[0] <= figure.value <= _TWICE[1]:
+            said = (
+                f"TTFT is {figure.value:.3g} times that of the other way at one request at a time: what it is "
+                "where the decode side computes the prompt again instead of taking its KV"
+            )
+            yield Finding(
+                TWICE,
+                SUSPICIOUS,
+                (figure.name,),
+                said,
+                f"{figure.value:g} is within {_TWICE[0]} to {_TWICE[1]}",
+            )
+
+
 def check_gpus(case: Case) -> Iterator[Finding]:
     """Rates of ways on unlike numbers of the same GPU: per GPU, and whether that turns the verdict."""
     seen: set[tuple[str, ...]] = set()
