@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .memory.parallelism import Parallelism as Parallelism
     from .questions.break_even import ask_break_even as ask_break_even
     from .questions.calibrate import ask_calibrate as ask_calibrate
+    from .questions.calibrate_copies import ask_calibrate_copies as ask_calibrate_copies
     from .questions.calibrate_requests import ask_calibrate_requests as ask_calibrate_requests
     from .questions.calibrate_stack import ask_calibrate_stack as ask_calibrate_stack
     from .questions.kv import ask_kv as ask_kv
@@ -73,6 +74,7 @@ __all__ = [
     "ask_transfer",
     "ask_validate",
     "ask_calibrate",
+    "ask_calibrate_copies",
     "ask_calibrate_requests",
     "ask_calibrate_stack",
     # the comparison
@@ -145,6 +147,7 @@ _MODULES = {
     "serving.closed_loop": ("Loop", "closed_loop"),
     "questions.break_even": ("ask_break_even",),
     "questions.calibrate": ("ask_calibrate",),
+    "questions.calibrate_copies": ("ask_calibrate_copies",),
     "questions.calibrate_requests": ("ask_calibrate_requests",),
     "questions.calibrate_stack": ("ask_calibrate_stack",),
     "questions.kv": ("ask_kv",),

@@ -240,11 +240,13 @@ def test_kinds_that_are_no_operators_are_not_fitted(tmp_path: Path) -> None:
     copies = write(
         tmp_path / "copies.csv", [{"group": "own", "bytes": 10**6 * n, "time_ms": n} for n in range(1, 9)]
     )
-    assert f"{copies}: holds kv_transfer, which is no operator of a step" in complaint(
-        "calibrate", str(copies)
-    )
+    # a time of 1 ms a MB and nothing else
+    (series,) = asked("calibrate", str(copies))["series"]
+    assert series["bandwidth_bytes_per_s"] == pytest.approx(1e9)
+    gemm = timed(tmp_path / "gemm.csv", shapes("gemm"), [GEMM])
+    text = complaint("calibrate", str(copies), str(gemm))
+    assert f"{copies}: holds kv_transfer, which is no operator of a step" in text
     # in a folder they are passed over
-    timed(tmp_path / "gemm.csv", shapes("gemm"), [GEMM])
     assert [fit["operator"] for fit in asked("calibrate", str(tmp_path))["fits"]] == ["gemm"]
 
 

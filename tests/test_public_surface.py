@@ -14,7 +14,8 @@ import costmodel
 
 PUBLIC = {
     "ask_recommend", "ask_replay", "ask_break_even", "ask_step", "ask_kv", "ask_transfer", "ask_validate",
-    "ask_calibrate", "ask_calibrate_requests", "ask_calibrate_stack", "load_efficiency", "load_steps", "load_stack",
+    "ask_calibrate", "ask_calibrate_copies",
+    "ask_calibrate_requests", "ask_calibrate_stack", "load_efficiency", "load_steps", "load_stack",
     "Loop", "closed_loop",
     "Scenario", "Settings", "Deployment", "Options", "Rule", "RuleKind", "recommend",
     "Workload", "Lengths", "Arrivals", "Slo", "Request", "load_workload", "read_trace", "trace_workload",

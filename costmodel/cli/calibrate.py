@@ -49,6 +49,10 @@ def _selection(ctx: click.Context, param: click.Parameter, text: str | None) -> 
 @tokens_option("--token-budget", "Most tokens of a step of a log's engine; default: as logged, or 2048.")
 @option("--max-seqs", type=Whole(10**6), help="Most sequences of its step; default: as logged, or 256.")
 @tokens_option("--kv-tokens", "Tokens that its KV pool holds, as it logs them; default: the memory model's.")
+@option(
+    "--link",
+    help="Link that a table of copies went over, where it states no theoretical_GBps: a name or a file.",
+)
 @click.option(
     "--lag/--no-lag",
     default=None,
@@ -56,15 +60,18 @@ def _selection(ctx: click.Context, param: click.Parameter, text: str | None) -> 
 )
 @answers("calibrate")
 def command(files: tuple[str, ...], **options: Any) -> object:
-    """Fit operators to tables (.csv, .csv.gz, or folders of them), a stack to tables of whole steps or closed loops, or
-    step times to a LOG of requests; -o writes them.
+    """Fit operators to tables (.csv, .csv.gz, or folders of them), a stack to tables of whole steps or closed loops,
+    step times to a LOG of requests, or a connector to a table of KV copies; -o writes them.
 
     Tables: half of the shapes or models is fitted, the other half only predicted; both errors are stated. The
     tables have the columns that validate reads.
 
     A log has arrival, prompt and output tokens, TTFT and E2E or TPOT of each request: a CSV, what vllm bench serve
-    --save-result --save-detailed writes, or AIPerf's profile_export.jsonl. Step times are fitted to the first half
-    of each run by replaying it, and the second half is predicted.
+    --save-result --save-detailed writes, GuideLLM's benchmarks.json, AIPerf's profile_export.jsonl, or the times of
+    vLLM's request metrics, an object a line. Step times are fitted to the first half of each run by replaying it, and
+    the second half is predicted. The engine's start-up log beside it says what the options below do not.
+
+    Closed loops may be results without single requests too: InferenceX rows, or several results of one client.
 
     Fitting needs scipy: pip install 'llm-costmodel[calibrate]'.
 
@@ -74,24 +81,28 @@ def command(files: tuple[str, ...], **options: Any) -> object:
       costmodel calibrate my_loops.csv -o stack.toml
       costmodel calibrate requests.csv --select model=Qwen/Qwen3-32B,tp=2 -o steps.toml
       costmodel calibrate result.json --model Qwen3-8B --hardware h100-sxm --max-seqs 256
+      costmodel calibrate result.json startup.log --hardware h100-sxm -o steps.toml
+      costmodel calibrate copies.csv --link ib-ndr -o connector.toml
     """
-    from ..inputs.traces import is_log
-    from ..questions.calibrate_stack import ask_calibrate_stack, whole_tables
-
     of_logs = {name: options.pop(name) for name in _OF_LOGS}
-    whole = whole_tables(files)
-    logs = [] if whole else [file for file in files if is_log(file)]
-    if not logs:
+    link = options.pop("link")
+    kind, rest, start = _sorted(files)
+    if kind != "log":
         given = [f"--{name.replace('_', '-')}" for name, value in of_logs.items() if value is not None]
         if given:
-            raise InputError(f"{', '.join(given)}: only for a log of requests; {files[0]} is none")
-        if whole:
-            return ask_calibrate_stack(files, **options)
+            raise InputError(f"{', '.join(given)}: only for a log of requests; {rest[0]} is none")
+    if kind != "copies" and link is not None:
+        raise InputError(f"--link: only for a table of copies (bytes, time_ms); {rest[0]} is none")
+    if kind == "copies":
+        return _copies(rest, link, **options)
+    if kind == "whole":
+        from ..questions.calibrate_stack import ask_calibrate_stack
+
+        return ask_calibrate_stack(rest, **options)
+    if kind == "operators":
         from ..questions.calibrate import ask_calibrate
 
-        return ask_calibrate(files, **options)
-    if len(files) > 1:
-        raise InputError(f"{logs[0]} is a log of requests: calibrate one at a time, without other files")
+        return ask_calibrate(rest, **options)
     from ..questions.calibrate_requests import ask_calibrate_requests
     from ..whole.logs import Asked
 
@@ -99,4 +110,41 @@ def command(files: tuple[str, ...], **options: Any) -> object:
     asked = Asked(
         **of_logs, hardware=options.pop("hardware"), stack=options.pop("stack"), lag=lag is not False
     )
-    return ask_calibrate_requests(logs[0], asked, select=select, **options)
+    return ask_calibrate_requests(rest[0], asked, select=select, start=start, **options)
+
+
+def _sorted(files: tuple[str, ...]) -> tuple[str, tuple[str, ...], str | None]:
+    """Return what files hold (log, whole, copies, operators), those that hold it, and the start-up log beside them.
+
+    Raises InputError where they are of several kinds, or a start-up log has no log of requests beside it.
+    """
+    from ..inputs.traces import is_log
+    from ..questions.calibrate_copies import copy_tables
+    from ..questions.calibrate_stack import whole_tables
+    from ..results import is_start
+
+    starts = [file for file in files if is_start(file)]
+    rest = tuple(file for file in files if file not in starts)
+    if len(starts) > 1 or not rest:
+        raise InputError(f"{starts[0]} is the start-up log of an engine: pass one, beside a log of requests")
+    whole = whole_tables(rest)
+    logs = [] if whole else [file for file in rest if is_log(file)]
+    if starts and not logs:
+        raise InputError(f"{starts[0]} is the start-up log of an engine, but {rest[0]} is no log of requests")
+    if logs and len(rest) > 1:
+        raise InputError(f"{logs[0]} is a log of requests: calibrate one at a time, without other files")
+    if logs:
+        return "log", rest, starts[0] if starts else None
+    return "whole" if whole else "copies" if copy_tables(rest) else "operators", rest, None
+
+
+def _copies(files: tuple[str, ...], link: str | None, **options: Any) -> object:
+    """Fit tables of copies, which are of a link and not of a GPU or an engine."""
+    from ..questions.calibrate_copies import ask_calibrate_copies
+
+    given = [f"--{name}" for name in ("hardware", "stack") if options.pop(name) is not None]
+    if given:
+        raise InputError(
+            f"{', '.join(given)}: not for a table of copies, whose columns say what was measured"
+        )
+    return ask_calibrate_copies(files, link=link, **options)

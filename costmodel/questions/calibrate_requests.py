@@ -18,6 +18,7 @@ from ..measured.write_steps import file_name, steps_toml
 from ..serving.affine import AffineSteps, fastest_steps
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
+from ..whole.engines import engine_of
 from ..whole.logs import Asked, Log, deployment_of, read_run, stack_of
 from .calibrate import OTHER_SUFFIXES, SUFFIX, make_folder
 
@@ -46,25 +47,29 @@ def ask_calibrate_requests(
     asked: Asked | None = None,
     *,
     select: Mapping[str, str] | None = None,
+    start: str | Path | None = None,
     source: str | None = None,
     output: str | Path | None = None,
     date: str | None = None,
 ) -> CalibrateRequestsAnswer:
     """Fit step times to the first half of each run of a log and predict the second; ``output`` writes them.
 
-    ``select``: only runs with these texts by column. ``source``: where the log is from, by default its name.
+    ``select``: only runs with these texts by column. ``start``: the engine's start-up log, which says what ``asked``
+    does not: model, TP, token budget, sequences, tokens of the KV pool, version. ``source``: where the log is from,
+    by default its name.
 
-    Raises InputError for a log that cannot be read, too few measured requests, an engine that neither the log nor
-    ``asked`` describes, a missing scipy, or an ``output`` that cannot hold what there is; NoAnswerError where
-    the model or a request fits no GPU.
+    Raises InputError for a log that cannot be read, too few measured requests, an engine that neither the logs nor
+    ``asked`` describe, logs of two engines, a missing scipy, or an ``output`` that cannot hold what there is;
+    NoAnswerError where the model or a request fits no GPU.
     """
-    day, told = date or calendar.today().isoformat(), asked or Asked()
-    runs = runs_of(path, select)
+    day, runs = date or calendar.today().isoformat(), runs_of(path, select)
+    engine = engine_of(path, runs, start)
+    told = engine.fill(asked or Asked())
     logs = [read_run(path, run) for run in runs]
     made = [deployment_of(run, told, str(path)) for run in runs]
     stacks = [stack_of(run, told) for run in runs]
     paths = [] if output is None else _paths(Path(output), made, stacks)
-    fits, warnings, assumed = [], list[str](), [_counted(log.queued) for log in logs]
+    fits, warnings, assumed = [], [*engine.warnings], [_counted(log.queued) for log in logs]
     for log, deployment, stack, run in zip(logs, made, stacks, runs):
         steps, fitted, held_out, replayed = _fit(log, deployment)
         found = _answer(log, deployment, stack, day, source or Path(path).name, steps, fitted, held_out)

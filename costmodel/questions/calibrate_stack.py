@@ -20,6 +20,7 @@ from ..measured.tables import files_of
 from ..measured.write import plain_name, write_whole
 from ..whole.calibrate import ALTERNATE, calibrate_stacks, once, possible
 from ..whole.fit import at_edges
+from ..whole.loops import is_loop_result, loop_table
 from ..whole.predict import Instances
 from ..whole.read import holds_whole, is_loops, is_steps, read_whole
 from ..whole.runs import Whole
@@ -45,7 +46,11 @@ class CalibrateStackAnswer:
 
 
 def whole_tables(files: Sequence[str | Path]) -> bool:
-    """Say whether these files are tables of whole steps or closed loops: one that is named, or all of a folder."""
+    """Say whether these files are tables of whole steps or closed loops: one that is named, or all of a folder; or
+    results of closed loops without single requests.
+    """
+    if any(map(is_loop_result, files)):
+        return True
     try:
         found = [(holds_whole(_header(path)), named) for path, named in files_of(files)]
     except InputError:
@@ -83,7 +88,7 @@ def ask_calibrate_stack(
     """
     files = [files] if isinstance(files, str | Path) else list(files)
     given = Given(load_gpu(hardware) if isinstance(hardware, str | Path) else hardware, stack)
-    runs, left_out = _read(files, given)
+    runs, left_out, warnings = _read(files, given)
     instances = Instances()
     kept, why = possible(runs, instances)
     kept, again = once(kept)
@@ -119,7 +124,7 @@ def ask_calibrate_stack(
                 "every second configuration is held out: only its errors are to be trusted",
             ),
             sources=(told,),
-            warnings=_edges(found),
+            warnings=(*warnings, *_edges(found)),
         ),
     )
 
@@ -148,7 +153,14 @@ def _edges(found: Sequence[Stack]) -> tuple[str, ...]:
     )
 
 
-def _read(files: Sequence[str | Path], given: Given) -> tuple[list[Whole], list[Skipped]]:
+def _read(files: Sequence[str | Path], given: Given) -> tuple[list[Whole], list[Skipped], list[str]]:
+    results = [file for file in files if is_loop_result(file)]
+    if results:
+        if len(results) < len(files):
+            raise InputError(f"{results[0]} holds results of benchmarks: calibrate tables apart from them")
+        table, left_out, warnings = loop_table(results)
+        found, read = read_whole(table, given)
+        return found, [*left_out, *read.skipped], warnings
     tables = [read_table(path) for path, _ in files_of(files)]
     other = [table.where for table in tables if not (is_steps(table) or is_loops(table))]
     if other:
@@ -162,7 +174,7 @@ def _read(files: Sequence[str | Path], given: Given) -> tuple[list[Whole], list[
         found, read = read_whole(table, given)
         runs += found
         left_out += read.skipped
-    return runs, left_out
+    return runs, left_out, []
 
 
 def _paths(output: Path, stacks: Sequence[Stack]) -> dict[Path, Stack]:

@@ -30,6 +30,8 @@ _OBJECTS: dict[str, tuple[Callable[[Fields], bool], Callable[[Sheet, str], Recor
     "AIPerf or GenAI-Perf": (aiperf.is_summary, aiperf.read_aiperf),
     inferencex.FORM: (inferencex.is_row, inferencex.read_inferencex),
 }
+#: Characters in which a start-up log has told what it is: engines write much before, in the order of 10,000.
+_HEAD = 2_000_000
 _JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\]])")
 _KNOWN = (
     "results of vllm bench serve, SGLang's bench_serving, AIPerf, GenAI-Perf, GuideLLM or InferenceX; logs of requests "
@@ -43,6 +45,26 @@ def is_result(path: str | Path) -> bool:
         return bool(read_results(path))
     except InputError:
         return False
+
+
+def is_start(path: str | Path) -> bool:
+    """Say whether a file is the log of an engine's start; False where it cannot be read."""
+    try:
+        with opened(Path(path)) as file:
+            text = file.read(_HEAD)
+    except InputError:
+        return False
+    return not _JSON.match(text) and startup.is_log(text)
+
+
+def is_copies(path: str | Path) -> bool:
+    """Say whether a file is a table of copies, by its header; False where it cannot be read."""
+    try:
+        with opened(Path(path)) as file:
+            first = file.readline(10_000)
+    except InputError:
+        return False
+    return transfers.is_table(_header(first))
 
 
 def read_results(path: str | Path) -> tuple[Record, ...]:
@@ -70,7 +92,7 @@ def _records(text: str, where: str, name: str, path: Path) -> list[Record]:
         return [startup.read_startup(text, where, name)]
     if prometheus.is_metrics(text):
         return prometheus.read_metrics(text, where, name)
-    header = [cell.strip() for cell in next(csv.reader([first[:10_000]]), [])]
+    header = _header(first[:10_000])
     if transfers.is_table(header):
         return transfers.read_transfers(text, where, name)
     if not set(MEASURED).isdisjoint(header):
@@ -78,6 +100,10 @@ def _records(text: str, where: str, name: str, path: Path) -> list[Record]:
     if text.lstrip().startswith("["):
         entries_of(text, where)  # says what is wrong with it
     raise InputError(f"is no result of a known format; expected {_KNOWN}", where=where)
+
+
+def _header(line: str) -> list[str]:
+    return [cell.strip() for cell in next(csv.reader([line]), [])]
 
 
 def _text(path: Path) -> str:

@@ -30,11 +30,12 @@ def is_log(text: str) -> bool:
 
 def read_startup(text: str, where: str, name: str) -> Record:
     """Return the record of an engine's start. Raises InputError for the lines of two different engines."""
-    sheet, seen = Sheet({}, where), Seen()
+    served = dict[str, str]()
+    sheet, seen = Sheet(served, where), Seen()
     for number, line in enumerate(_lines(text), 1):
         if wordings.speaks(line) or "device_name=" in line:
             _read_values(sheet, line, f"line {number}", seen)
-            _read_options(sheet, line, f"line {number}")
+            _read_options(sheet, line, f"line {number}", served)
     for wording, values in sorted(seen.items(), key=lambda item: wordings.VALUES.index(item[0])):
         _add_figure(sheet, wording, values)
     if "engine_version" not in sheet.conditions:
@@ -73,7 +74,8 @@ def _read_values(sheet: Sheet, line: str, at: str, seen: Seen) -> None:
         seen.setdefault(wordings.POOL, {})[round(size, 2)] = at
 
 
-def _read_options(sheet: Sheet, line: str, at: str) -> None:
+def _read_options(sheet: Sheet, line: str, at: str, served: dict[str, str]) -> None:
+    """State what a line of options says; ``served`` takes the name under which the model is served."""
     for holds, pattern, engine in wordings.OPTIONS:
         match = pattern.search(line) if holds in line else None
         if match:
@@ -81,6 +83,8 @@ def _read_options(sheet: Sheet, line: str, at: str) -> None:
             if engine == wordings.VLLM and "model" not in args and args.get("model_tag"):
                 args["model"] = args["model_tag"]
             _state(sheet, "engine", engine, at)
+            if args.get("served_model_name"):
+                served["served_model_name"] = args["served_model_name"]
             inner = Sheet({}, sheet.where)
             state_args(inner, args, _NAMES[engine], at)
             for name, value in inner.conditions.items():

@@ -16,6 +16,8 @@ SIZES = ("bytes", "size_bytes", "payload_bytes", "message_bytes")
 TIMES = {
     f"{name}_{unit}": unit for name in ("time", "latency", "duration") for unit in ("s", "ms", "us", "ns")
 }
+#: Columns of collectives, which have bytes and times too.
+COLLECTIVE = ("num_gpus", "num_workers")
 #: What tells series apart, and the condition it is.
 _SERIES = {
     "group": None,
@@ -31,6 +33,8 @@ MOST_ROWS = 1_000_000
 
 def is_table(header: Sequence[str]) -> bool:
     """Say whether a header is that of copies: a column of bytes and one of times."""
+    if any(name in header for name in COLLECTIVE):
+        return False
     return any(name in header for name in SIZES) and any(name in header for name in TIMES)
 
 
