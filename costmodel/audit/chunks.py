@@ -13,6 +13,7 @@ from .case import Case
 from .finding import HOLDS, SUSPICIOUS, Finding, Inversion
 from .runs import Run
 from .subject import Subject, Unknown
+from .trends import line
 
 CHECK = "chunk_rereads"
 #: Part of a prompt's least time below which re-reads are no cause of anything.
@@ -101,10 +102,31 @@ def _read(prompt: Chunked, quantity: str, size: float, told: str, what: str) -> 
 
 
 def _time(prompt: Chunked, size: float) -> tuple[float, str]:
-    gpus, rate = prompt.subject.machine.most_per_prompt, prompt.subject.gpu.memory_bytes_per_s
+    gpus, rate = prompt.subject.machine.most_per_prompt, prompt.subject.bandwidth
     if gpus is None:
         raise Unknown("the number of GPUs is not stated")
     return size / (gpus * rate), f"({gpus} x {words.rate(rate)})"
+
+
+def invert_chunk_sizes(case: Case) -> Iterator[Inversion]:
+    """Say what each pass over the model costs, of a prompt's times by the size of its chunks."""
+    for series in case.series:
+        tokens = series.run.number("input_tokens", series.points[0][1])
+        if (
+            series.varies != "max_num_batched_tokens"
+            or series.metric not in ("ttft", "prefill_time")
+            or not tokens
+        ):
+            continue
+        points = [
+            (float(math.ceil(tokens / chunk)), figure.value) for chunk, figure in series.points if chunk
+        ]
+        if len({passes for passes, _ in points}) < 2 or any(value <= 0 for _, value in points):
+            continue
+        once, each, miss = line(points)
+        told = f"{len(points)} sizes: {words.seconds(once)} + {words.seconds(each)} a pass, at most {miss:.0%} off"
+        said = f"each pass costs {words.seconds(each)} beyond the prompt's own {words.seconds(once)}"
+        yield Inversion("per_pass_s", each, series.names, told, each >= 0, said)
 
 
 def check_chunks(case: Case) -> Iterator[Finding]:

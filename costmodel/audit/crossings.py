@@ -10,7 +10,7 @@ from .finding import Inversion
 from .runs import Series
 from .trends import line
 
-_RECOMPUTED, _FETCHED = ("prefill_time", "ttft"), ("kv_transfer_time", "load_time")
+_RECOMPUTED, _FETCHED = ("prefill_time",), ("kv_transfer_time", "load_time")
 #: Conditions by which two series may differ and still be ways to do the same.
 _WAYS = ("strategy", "topology", "scenario", "connector", "cache_state", "engine_flags", "link", "engine",
          "engine_version", "engine_changes", "max_num_batched_tokens", "hardware", "instances", "prefill_tp",

@@ -9,7 +9,7 @@ from .bounds import check_bounds, invert_bounds
 from .bursts import check_bursts, invert_bursts
 from .cached import check_cached, check_ratio, check_repeated, invert_ratio
 from .case import Case
-from .chunks import check_chunks, invert_chunks
+from .chunks import check_chunks, invert_chunk_sizes, invert_chunks
 from .claims import check_populations
 from .copies import check_copies, invert_copies
 from .counts import check_characters
@@ -22,10 +22,12 @@ from .lengths import check_lengths, invert_lengths
 from .load import check_capacity, check_offered
 from .memory import check_batch, check_clients, check_pool, check_weights
 from .needed import check_far, invert_size
+from .order import check_gaps, check_order, check_ranges, check_streams, invert_gaps
 from .parallel import check_bytes_read, invert_all_reduce, invert_bytes_read, invert_tensor_parallel
 from .peaks import check_links, check_memory_stated, check_peaks
 from .pool import check_blocks, check_bytes_per_token, check_full_length, check_weight_bytes
 from .predictions import check_predictions, invert_predictions
+from .ratios import check_ratios
 from .repeats import check_repeats, invert_repeats
 from .saturated import check_saturated, invert_saturated
 from .shares import check_shares
@@ -33,6 +35,7 @@ from .sides import check_gpus, check_prefill_twice, check_ratio_of_two, check_to
 from .slips import check_copy_bytes, check_kv_bytes, check_payload
 from .split import invert_ratios, invert_split, invert_wire
 from .stages import check_stages, invert_handover
+from .sweeps import check_scaling, check_sweeps, invert_scaling
 from .trends import check_growth, check_serial, invert_series
 
 CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
@@ -79,6 +82,13 @@ CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_far,
     check_lengths,
     check_predictions,
+    check_order,
+    check_ranges,
+    check_gaps,
+    check_streams,
+    check_sweeps,
+    check_scaling,
+    check_ratios,
 )
 INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (
     invert_bounds,
@@ -104,6 +114,9 @@ INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (
     invert_size,
     invert_lengths,
     invert_predictions,
+    invert_chunk_sizes,
+    invert_gaps,
+    invert_scaling,
 )
 
 

@@ -17,7 +17,7 @@ CHECK = "far_above_bound"
 #: Multiples of the least time beyond which work is no explanation.
 FAR = 10.0
 #: Seconds up to which fixed costs are usual: of a decode step, of a prompt.
-_SLOW_STEP, _SLOW_PROMPT = 0.015, 0.1
+_SLOW_STEP, _SLOW_PROMPT = 0.015, 0.25
 #: Prompts below this are launches more than products.
 _LONG = 1024
 _PROMPT, _STEP = ("prefill_time",), ("user_throughput", "decode_step_time", "tpot")
@@ -83,7 +83,7 @@ def _explained(case: Case, run: Run, figure: Figure) -> bool:
 def _of_prompt(case: Case, run: Run, figure: Figure) -> Iterator[Inversion]:
     subject = case.subject(run, figure)
     tokens, cached = uncached(run, figure)
-    gpus, peak = subject.machine.most_per_prompt, subject.gpu.peak_flop_per_s("bf16")
+    gpus, peak = subject.machine.most_per_prompt, subject.peak()
     if gpus is None:
         return
     for quantity, share in (("parameters", 1.0), ("parameters_at_half_peak", 0.5)):
@@ -94,7 +94,7 @@ def _of_prompt(case: Case, run: Run, figure: Figure) -> Iterator[Inversion]:
 
 def _of_step(case: Case, run: Run, figure: Figure) -> Inversion:
     subject = case.subject(run, figure)
-    gpus, rate = subject.machine.most_per_step, subject.gpu.memory_bytes_per_s
+    gpus, rate = subject.machine.most_per_step, subject.bandwidth
     if gpus is None:
         raise Unknown("the number of GPUs is not stated")
     size = step_seconds(figure) * rate * gpus / 2
@@ -107,7 +107,7 @@ def _sized(case: Case, run: Run, figure: Figure, quantity: str, size: float, tol
     gpus = subject.machine.gpus or 1
     try:
         fits: bool | None = 2 * size <= gpus * subject.memory_bytes
-    except KeyError:
+    except Unknown:
         fits = None
     said = f"a model of {size / 1e9:,.3g}B parameters a token would take so long" + (
         f", and does not fit {gpus} GPU{'s' if gpus > 1 else ''} in 16 bits" if fits is False else ""

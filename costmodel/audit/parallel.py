@@ -55,9 +55,9 @@ def invert_all_reduce(case: Case) -> Iterator[Inversion]:
     told = {figure.name for s in case.series if s.varies == "tp" for _, figure in s.points}
     for run, figure in case.each(*_STEPS):
         tp = run.number("tp", figure) or run.number("decode_tp", figure) or 1
-        alone = figure.metric in ("decode_step_time", "user_throughput") or 1 in (
-            run.number("batch", figure),
-            run.number("concurrency", figure),
+        under_way = run.number("batch", figure) or run.number("concurrency", figure)
+        alone = under_way == 1 or (
+            under_way is None and figure.metric in ("decode_step_time", "user_throughput")
         )
         if tp < 2 or figure.name in told or not alone or figure.statistic not in ("mean", "p50", None):
             continue

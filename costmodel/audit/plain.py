@@ -30,10 +30,9 @@ class Plain:
     product: str
     source: str
 
-    def peak(self, gpu: Gpu) -> float:
-        """Peak of one GPU for the products, FLOP/s: of 16 bits where the GPU has no faster one."""
-        known = f"peak_{self.product}" in gpu.values
-        return gpu.peak_flop_per_s(self.product if known else "bf16")
+    def product_of(self, gpu: Gpu) -> str:
+        """Dtype of the products on a GPU: of 16 bits where it has no peak of the narrower one."""
+        return self.product if f"peak_{self.product}" in gpu.values else "bf16"
 
 
 def plain_of(conditions: Mapping[str, Stated], dtype: str | None) -> Plain | None:

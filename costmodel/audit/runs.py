@@ -122,6 +122,7 @@ VARYING = (
     "arrival_rate",
     "batch",
     "tp",
+    "max_num_batched_tokens",
 )
 
 

@@ -113,7 +113,7 @@ def _growth(full: list[Demand]) -> Iterator[Finding]:
         gpus = large.subject.machine.most_per_step
         try:
             bytes_ = large.subject.kv_bytes(int(large.isl)) * (large.batch - small.batch)
-            reads = bytes_ / (large.subject.gpu.memory_bytes_per_s * (gpus or 1))
+            reads = bytes_ / (large.subject.bandwidth * (gpus or 1))
         except Unknown:
             continue
         grown = large.figure.value - small.figure.value

@@ -99,6 +99,13 @@ class Subject:
             raise Unknown(str(self.machine.reason))
         return self.machine.gpu
 
+    def of_gpu(self, key: str) -> float:
+        """A value of the GPU's file, SI."""
+        try:
+            return self.gpu.get(key)
+        except InputError as error:
+            raise Unknown(str(error)) from None
+
     @property
     def stated_dtype(self) -> str | None:
         """Dtype of the weights as the report states it; None: it does not."""
@@ -148,7 +155,7 @@ class Subject:
         """Least time of a prompt of ``tokens``, ``cached`` of them found in a cache, on so many GPUs."""
         plain = self.plain
         if plain is not None:
-            flop, peak = 2 * plain.parameters * (tokens - cached), plain.peak(self.gpu)
+            flop, peak = 2 * plain.parameters * (tokens - cached), self.peak(plain.product_of(self.gpu))
             work = f"2 x {plain.parameters:.4g} parameters {plain.source} x {tokens - cached:,} tokens"
             said = f"{work} / ({gpus} x {_flops(peak)})"
             return Least(flop / peak / gpus, f"{said} = {_s(flop / peak / gpus)}", plain.source)
@@ -161,7 +168,7 @@ class Subject:
         """Least time of a decode step of ``batch`` sequences over ``context`` cached tokens in all."""
         plain = self.plain
         if plain is not None:
-            rate, bytes_ = self.gpu.memory_bytes_per_s, plain.parameters * plain.bytes_each
+            rate, bytes_ = self.bandwidth, plain.parameters * plain.bytes_each
             said = f"{plain.parameters:.4g} parameters {plain.source} x {plain.bytes_each:g} B"
             if context and self._cached_each is not None:
                 bytes_ += self._cached_each * context
@@ -232,6 +239,17 @@ class Subject:
     def parameters(self) -> int:
         """All parameters of the model."""
         return count_parameters(self.model).total_parameters
+
+    @_or_unknown
+    def peak(self, dtype: str = "bf16") -> float:
+        """Peak rate of one GPU, FLOP/s."""
+        return self.gpu.peak_flop_per_s(dtype)
+
+    @property
+    @_or_unknown
+    def bandwidth(self) -> float:
+        """Memory bandwidth of one GPU, byte/s."""
+        return self.gpu.memory_bytes_per_s
 
     @property
     @_or_unknown
