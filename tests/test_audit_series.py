@@ -10,7 +10,7 @@ from audit_records import case_of, found, row
 from costmodel.audit.bounds import check_bounds
 from costmodel.audit.bursts import check_bursts, invert_bursts
 from costmodel.audit.case import Case
-from costmodel.audit.chunks import check_chunks, invert_chunks
+from costmodel.audit.chunks import check_chunks, invert_chunk_sizes, invert_chunks
 from costmodel.audit.copies import check_copies
 from costmodel.audit.crossings import invert_crossings
 from costmodel.audit.descriptors import invert_posting
@@ -18,11 +18,14 @@ from costmodel.audit.finding import Finding, Inversion
 from costmodel.audit.interference import check_stalls, invert_stalls
 from costmodel.audit.lengths import check_lengths, invert_lengths
 from costmodel.audit.needed import check_far, invert_size
+from costmodel.audit.order import check_gaps, check_order, check_ranges, check_streams, invert_gaps
 from costmodel.audit.parallel import check_bytes_read
 from costmodel.audit.predictions import check_predictions
+from costmodel.audit.ratios import check_ratios
 from costmodel.audit.repeats import check_repeats, invert_repeats
 from costmodel.audit.saturated import check_saturated
 from costmodel.audit.split import invert_ratios, invert_split, invert_wire
+from costmodel.audit.sweeps import check_scaling, check_sweeps, invert_scaling
 from costmodel.audit.trends import check_serial
 
 
@@ -232,3 +235,89 @@ def test_rates_of_both_ways() -> None:
     text = 'link = "PCIe 5.0 x16"\nhardware = "H100"\n'
     both = row("kv_transfer_bandwidth", 83.4, "GB/s", note="bidirectional")
     assert grades(check_copies, text + both) == ["holds"]  # of 2 x 63
+
+
+@pytest.mark.parametrize(
+    ("statistics", "grades_"),
+    [
+        ({"p50": 10, "p90": 12, "p99": 30}, ["holds"]),
+        ({"p50": 10, "p99": 9}, ["impossible"]),
+        ({"mean": 40, "p99": 30}, ["suspicious"]),
+        ({"mean": 40, "max": 30}, ["impossible"]),
+        ({"mean": 5, "min": 6}, ["impossible"]),
+        ({"mean": 8, "min": 6}, []),
+    ],
+)
+def test_statistics_in_order(statistics: dict[str, float], grades_: list[str]) -> None:
+    text = "".join(row("ttft", value, "ms", statistic=name) for name, value in statistics.items())
+    assert grades(check_order, text) == grades_
+
+
+def test_shares_of_at_most_all() -> None:
+    assert grades(check_ranges, row("cache_hit_rate", 99, "%")) == []
+    assert grades(check_ranges, row("cache_hit_rate", 104, "%")) == ["impossible"]
+    text = "cached_tokens = 9000\ninput_tokens = 8192\n" + row("ttft", 1, "s")
+    assert grades(check_ranges, text) == ["impossible"]
+
+
+@pytest.mark.parametrize(("gap", "grade"), [(10, "holds"), (25, "suspicious"), (5, "suspicious")])
+def test_a_gap_of_several_tokens(gap: int, grade: str) -> None:
+    text = row("itl", gap, "ms", statistic="mean") + row("tpot", 10, "ms", statistic="mean")
+    assert grades(check_gaps, text) == [grade]
+    assert values(invert_gaps, text, "tokens_per_event") == [pytest.approx(gap / 10)]
+
+
+@pytest.mark.parametrize(("rate", "grade"), [(1500, "holds"), (1800, "inconsistent"), (3000, "impossible")])
+def test_no_more_decodes_than_clients(rate: int, grade: str) -> None:
+    # 16 clients, 10 ms a token: at most 1600 tokens a second
+    text = "concurrency = 16\n" + row("output_throughput", rate, "tok/s")
+    assert grades(check_streams, text + row("tpot", 10, "ms", statistic="mean")) == [grade]
+
+
+def test_the_rate_of_one_request_is_one_over_tpot() -> None:
+    text = row("user_throughput", 50, "tok/s") + row("tpot", 20, "ms", statistic="mean")
+    assert grades(check_streams, text) == ["holds"]
+    assert grades(check_streams, text.replace("50", "90")) == ["inconsistent"]
+
+
+def test_more_clients_make_none_faster() -> None:
+    def sweep(metric: str, unit: str, *points: float) -> str:
+        return "".join(row(metric, v, unit, concurrency=n) for n, v in zip((1, 4, 16), points))
+
+    assert grades(check_sweeps, sweep("output_throughput", "tok/s", 100, 390, 1200)) == []
+    assert grades(check_sweeps, sweep("output_throughput", "tok/s", 100, 600, 1200)) == ["suspicious"]
+    assert grades(check_sweeps, sweep("ttft", "ms", 900, 300, 400)) == ["suspicious"]
+    assert grades(check_sweeps, sweep("ttft", "ms", 300, 310, 400)) == []
+
+
+def test_rates_scale_with_gpus_at_most() -> None:
+    text = row("output_throughput", 100, "tok/s", hardware="H100", tp=1)
+    four = row("output_throughput", 300, "tok/s", hardware="4xH100", tp=4)
+    assert values(invert_scaling, text + four, "scaling_efficiency") == [pytest.approx(0.75)]
+    assert grades(check_scaling, text + four) == ["holds"]
+    assert grades(check_scaling, text + four.replace("300", "600")) == ["suspicious"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "unit", "grade"),
+    [
+        ("ttft_reduction", 75, "%", "holds"),  # 1 - 0.5 / 2
+        ("ttft_reduction", 60, "%", "inconsistent"),
+        ("ttft_speedup", 4, "x", "holds"),
+        ("ttft_increase", 300, "%", "holds"),  # 2 / 0.5 - 1
+        ("tpot_reduction", 60, "%", None),
+    ],
+)
+def test_a_claimed_ratio_is_that_of_two_figures(
+    metric: str, value: float, unit: str, grade: str | None
+) -> None:
+    text = row("ttft", 2, "s", strategy="before") + row("ttft", 0.5, "s", strategy="after")
+    assert grades(check_ratios, text + row(metric, value, unit)) == ([grade] if grade else [])
+
+
+def test_passes_of_chunks_have_a_price() -> None:
+    # 8192 tokens in 2, 4 and 8 passes: 0.4 s and 0.05 s each
+    text = "input_tokens = 8192\n" + "".join(
+        row("ttft", 0.4 + 0.05 * passes, "s", max_num_batched_tokens=8192 // passes) for passes in (2, 4, 8)
+    )
+    assert values(invert_chunk_sizes, text, "per_pass_s") == [pytest.approx(0.05)]
