@@ -41,7 +41,7 @@ def check_repeated(case: Case) -> Iterator[Finding]:
             drawn.setdefault((run.text("seed"), run.number("input_tokens")), []).append(run)
     for state, names in warm.items():
         said = f"the cache is stated as {state}: which share of the prompts it answered is not stated"
-        yield Finding(REPEATED, SUSPICIOUS, tuple(names), said)
+        yield Finding(REPEATED, SUSPICIOUS, tuple(names), said, f"cache_state {state}, cached_share not stated")
     for (seed, _), runs in drawn.items():
         if len(runs) > 1 or _SAME.search(seed):
             of = dict.fromkeys(name for run in runs for name in named(run.all(*_OF_PROMPTS, "ttft_ratio")))
@@ -51,7 +51,7 @@ def check_repeated(case: Case) -> Iterator[Finding]:
                 else "runs draw their prompts from"
             )
             said = f"{told} one seed ({seed}): a prefix cache, not stated to be off, has them"
-            yield Finding(REPEATED, SUSPICIOUS, tuple(of), said)
+            yield Finding(REPEATED, SUSPICIOUS, tuple(of), said, f"seed {seed}, cache_state not stated as cold")
 
 
 def _share(run: Run, figure: Figure | None) -> float | None:

@@ -99,13 +99,6 @@ class Subject:
             raise Unknown(str(self.machine.reason))
         return self.machine.gpu
 
-    def of_gpu(self, key: str) -> float:
-        """A value of the GPU's file, SI."""
-        try:
-            return self.gpu.get(key)
-        except InputError as error:
-            raise Unknown(str(error)) from None
-
     @property
     def stated_dtype(self) -> str | None:
         """Dtype of the weights as the report states it; None: it does not."""
