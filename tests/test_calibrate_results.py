@@ -280,8 +280,11 @@ def test_loops_that_do_not_say_enough(measured: list[dict[str, Any]], tmp_path: 
     bare = {key: value for key, value in client(measured[0]).items() if key not in ("tp", "model_id")}
     path.write_text(json.dumps(bare))
     text = refused(str(path), "--hardware", "h100-sxm")
-    assert "states no model: save it with the result, as --metadata model=NAME does" in text
-    assert "states no tp: save it with the result, as --metadata tp=8 does" in text
+    assert (
+        "states no model: save it with the result (--metadata model=NAME), or write the loops as a CSV"
+        in text
+    )
+    assert "states no tp: save it with the result (--metadata tp=8), or write the loops as a CSV" in text
     path.write_text(json.dumps(client(measured[0])))
     assert "no column says the GPU (gpu or system); name it with --hardware" in refused(str(path))
     assert "a stack needs two configurations" in refused(str(path), "--hardware", "h100-sxm")

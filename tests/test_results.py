@@ -220,6 +220,9 @@ def test_gzip_and_names_do_not_matter(tmp_path: Path) -> None:
     assert read_results(path)[0].conditions["engine_version"] == "0.5.4"
 
 
+#: A line of SGLang's client.
+SGLANG: dict[str, Any] = json.loads((SAMPLES / "sglang-0.5.23.jsonl").read_text().split("\n")[1])
+
 # --- what is wrong with a file ----------------------------------------------------------------------------
 
 
@@ -234,6 +237,7 @@ BAD: list[tuple[str, list[str | dict[str, Any]], str]] = [
     ("infinite", [VLLM | {"p99.9_ttft_ms": float("inf")}], "p99.9_ttft_ms: inf is not a number from 0"),
     ("negative", [VLLM | {"mean_ttft_ms": -1}], "mean_ttft_ms: -1 is not a number from 0"),
     ("huge", [VLLM | {"duration": 1e300}], "duration: 1e+300 is not a number from 0 to 1e+10"),
+    ("larger than a float", [VLLM | {"duration": 10**400}], "is not a number from 0 to 1e+10"),
     ("digits", ['{"model_id": "m", "duration": ' + "9" * 5000 + "}"], "not JSON"),
     ("text", [VLLM | {"duration": "soon"}], "duration: 'soon' is not a number"),
     ("list", [VLLM | {"completed": [1]}], "completed: a list is not a number"),
@@ -249,6 +253,7 @@ BAD: list[tuple[str, list[str | dict[str, Any]], str]] = [
     ("deep object", [NESTED], "more than 64 deep"),
     ("twice", [VLLM, VLLM | {"duration": 9.0}, VLLM], "line 3 holds the same run as line 1: keep one"),
     ("key twice", ['{"model_id": "m", "duration": 1, "duration": 2}'], "'duration' stands twice in one object"),
+    ("tokens beyond floats", [SGLANG | {"total_output_tokens": 10**400}], "total_output_tokens: 1000"),
     ("unknown", [{"name": "x", "value": 1}], "is JSON of an unknown kind (it holds name, value)"),
     ("no object", ["[1, 2]"], "entry 1: a number where a run is expected"),
     ("empty list", ["[]"], "is an empty list"),

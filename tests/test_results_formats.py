@@ -91,6 +91,8 @@ def test_genai_perf() -> None:
 def test_units_that_are_not_known(tmp_path: Path) -> None:
     raw = unpacked("genai-perf.json") | {"time_to_first_token": {"unit": "fortnights", "avg": 1}}
     assert "time_to_first_token: unit 'fortnights'; expected ms" in said(tmp_path, json.dumps(raw))
+    raw["time_to_first_token"] = {"unit": ["ms"], "avg": 1}
+    assert "time_to_first_token: unit ['ms']; expected ms" in said(tmp_path, json.dumps(raw))
     raw["time_to_first_token"] = {"unit": "ms", "avg": -1}
     assert "time_to_first_token.avg: -1 is not a number from 0" in said(tmp_path, json.dumps(raw))
     raw["time_to_first_token"] = {"unit": "ms", "avg": "1"}
@@ -329,6 +331,14 @@ def test_guidellm_holds_requests(name: str) -> None:
     for metric, times in (("ttft", [x.ttft_s for x in log]), ("e2e", [x.e2e_s for x in log])):
         assert sum(t for t in times if t) / 5 == pytest.approx(figure(record, metric, "mean").value)
     assert all(x.tpot_s and 0.003 < x.tpot_s < 0.01 for x in log)
+
+
+@pytest.mark.parametrize(
+    "field", ["num_prompt_tokens", "num_generation_tokens", "scheduled_ts", "first_token_latency"]
+)
+def test_numbers_of_stages_beyond_floats(tmp_path: Path, field: str) -> None:
+    row = json.loads((SAMPLES / "stages-vllm-v1.jsonl").read_text().split("\n")[0])
+    assert "line 1" in said(tmp_path, json.dumps(row | {field: 10**400}))
 
 
 def test_guidellm_without_requests(tmp_path: Path) -> None:

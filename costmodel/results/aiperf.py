@@ -79,7 +79,7 @@ def read_aiperf(sheet: Sheet, name: str) -> Record:
         unit = inner(found, "unit")
         if found is None:
             continue
-        if unit not in _UNITS:
+        if not isinstance(unit, str) or unit not in _UNITS:
             sheet.note(f"{key}: unit {unit!r}; expected {', '.join(_UNITS)}")
         elif metric in _SINGLE:
             sheet.figure(metric, f"{key}.avg", inner(found, "avg"), _UNITS[unit])
@@ -105,10 +105,11 @@ def _state_load(sheet: Sheet, settings: object) -> None:
         sheet.warn(f"{len(profiled)} phases: the load stated is that of the last")
     rate = sheet.checked("input_config, rate", _first(load, _RATE))
     loop = sheet.checked("input_config, concurrency", _first(load, _LOOP))
-    gaps = _first(load, _GAPS)
+    told = _first(load, _GAPS)
+    gaps = None if told is None else str(told)
     if rate:
         sheet.state("arrival_rate", rate, "input_config")
-        process = _PROCESS.get(str(gaps), "gaps not stated" if gaps is None else str(gaps))
+        process = _PROCESS.get(gaps or "", gaps or "gaps not stated")
         sheet.state(
             "arrival_process", process + (f", at most {loop:.0f} at a time" if loop else ""), "input_config"
         )
@@ -116,7 +117,7 @@ def _state_load(sheet: Sheet, settings: object) -> None:
         sheet.state("arrival_process", "closed loop", "input_config")
         sheet.state("concurrency", int(loop), "input_config")
     elif gaps in _PROCESS:
-        sheet.state("arrival_process", _PROCESS[str(gaps)], "input_config")
+        sheet.state("arrival_process", _PROCESS[gaps], "input_config")
 
 
 def _count(sheet: Sheet) -> None:

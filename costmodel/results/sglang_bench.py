@@ -61,8 +61,8 @@ def _state_server(sheet: Sheet, info: dict[str, object]) -> None:
 
 def _check_counts(sheet: Sheet) -> None:
     """Warn where the server counts other output tokens than the tokenizer does: TPOT is over the former."""
-    told, counted = sheet.fields.get("total_output_tokens"), sheet.count("total_output_tokens_retokenized")
-    if isinstance(told, int) and counted and abs(told / counted - 1) > RECOUNTED:
+    told, counted = sheet.count("total_output_tokens"), sheet.count("total_output_tokens_retokenized")
+    if told and counted and abs(told / counted - 1) > RECOUNTED:
         sheet.warn(f"output tokens: {told:,} by the server, {counted:,} by the tokenizer")
 
 

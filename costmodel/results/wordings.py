@@ -45,12 +45,18 @@ VALUES = (
     _w("vLLM server version", r"vLLM server version #", "engine_version", engine=VLLM, value=_TEXT),
     _w(
         "LLM engine (v",
-        r"Initializing an? (?:V1 )?LLM engine \(v#\)",
+        r"Initializing an? (?:V[01] )?LLM engine \(v#\)",
         "engine_version",
         engine=VLLM,
         value=_TEXT,
     ),
-    _w("LLM engine v", r"Initializing an? (?:V1 )?LLM engine v#", "engine_version", engine=VLLM, value=_TEXT),
+    _w(
+        "LLM engine v",
+        r"Initializing an? (?:V[01] )?LLM engine v#",
+        "engine_version",
+        engine=VLLM,
+        value=_TEXT,
+    ),
     _w("serving model", r"vLLM server version \S+ serving model #", "model", engine=VLLM, value=_TEXT),
     # the same as a picture, since 0.14
     _w("█ ▀▄▀ █", r"█ ▀▄▀ █\s+version #", "engine_version", engine=VLLM, value=_TEXT),

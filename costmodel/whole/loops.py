@@ -27,6 +27,7 @@ _TEXTS = {
     "kv_dtype": "kv_dtype",
 }
 _SPECULATIVE = "speculative"
+_AS_TABLE = "write the loops as a CSV: model, gpu, tp, isl, osl, concurrency, ttft_ms, tpot_ms"
 
 
 def is_loop_result(path: str | Path) -> bool:
@@ -96,8 +97,8 @@ def _row(record: Record) -> dict[str, str]:
     missing = [
         f"states no {what}: {cure}"
         for what, there, cure in (
-            ("model", "model" in told, "save it with the result, as --metadata model=NAME does"),
-            ("tp", "tp" in told, "save it with the result, as --metadata tp=8 does"),
+            ("model", "model" in told, f"save it with the result (--metadata model=NAME), or {_AS_TABLE}"),
+            ("tp", "tp" in told, f"save it with the result (--metadata tp=8), or {_AS_TABLE}"),
             ("lengths", all(lengths.values()), "save the result with its totals of tokens"),
             ("mean TTFT or TPOT", any(times.values()), "a stack is fitted to means of both"),
         )

@@ -57,7 +57,7 @@ def _aiperf_entry(at: str, metadata: Record, metrics: Record, where: str) -> Ent
     names = {"ttft_s": "time_to_first_token", "e2e_s": "request_latency", "tpot_s": "inter_token_latency"}
     measured = {ours: _metric(at, theirs, metrics.get(theirs), where) for ours, theirs in names.items()}
     start = metadata.get(_AIPERF.arrival)
-    if start is not None and type(start) is not int:
+    if start is not None and not (type(start) is int and 0 <= start < 2**63):
         problem = f"{at}: {_AIPERF.arrival} {shorten(text_of(start))!r} is not a whole number of ns"
         raise InputError(problem, where=where)
     return Entry(at, start, cells, measured)
@@ -73,6 +73,6 @@ def _metric(at: str, name: str, metric: object, where: str) -> float | None:
     if number is None:
         return None
     unit = metric.get("unit") if isinstance(metric, dict) else None
-    if unit not in _PER_SECOND:
+    if not isinstance(unit, str) or unit not in _PER_SECOND:
         raise InputError(f"{at}: unit {unit!r} of {name}; expected {', '.join(_PER_SECOND)}", where=where)
     return number / _PER_SECOND[unit]

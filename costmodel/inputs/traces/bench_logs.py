@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...errors import InputError
 from .checks import Names
 from .jsonl import Record, text_of
-from .logs import FAILED, Entry, LoggedRequest, in_order, number_at
+from .logs import FAILED, Entry, LoggedRequest, gaps_of, in_order, number_at
 from .reading import Notes, Reading
 
 _LISTS = Names("start_times", "input_lens", "output_lens")
@@ -63,7 +63,7 @@ def _entry(at: str, row: Record, where: str) -> Entry:
     if e2e is None and ttft is not None and gaps is not None:
         e2e = ttft + sum(number_at(at, "itls", gap, where) or 0.0 for gap in gaps)
     cells = {name: text_of(row[name]) for name in (_LISTS.prompt, _LISTS.output)}
-    after = int(cells[_LISTS.output]) - 1 if cells[_LISTS.output].isdecimal() else 0
+    after = gaps_of(cells[_LISTS.output])
     tpot = (e2e - ttft) / after if e2e is not None and ttft is not None and after > 0 else None
     start = number_at(at, _LISTS.arrival, row.get(_LISTS.arrival), where)
     queue = number_at(at, _QUEUE, row.get(_QUEUE), where)

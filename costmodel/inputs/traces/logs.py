@@ -5,12 +5,12 @@ Logs are written as requests finish. They are as short as a benchmark, so they a
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...errors import InputError, shorten
-from ..workload import Request
+from ..workload import LONGEST, Request
 from .checks import NO_TIMES, Checks, Names
 from .clocks import Seconds
 from .jsonl import text_of
@@ -20,6 +20,8 @@ from .reuse import Sessions
 from .rows import csv_rows
 
 FAILED = "failed or cancelled"
+#: Whole numbers of JSON may be larger than floats.
+_LARGEST = sys.float_info.max
 
 
 class LoggedRequest(NamedTuple):
@@ -72,9 +74,14 @@ def number_at(at: str, name: str, value: object, where: str) -> float | None:
     """Return a time of 0 or more, None where there is none. Raises InputError for anything else."""
     if value is None:
         return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
         raise InputError(f"{at}: {name} {shorten(text_of(value))!r} is not a time of 0 or more", where=where)
     return float(value)
+
+
+def gaps_of(output: str) -> int:
+    """Return the gaps between so many output tokens; 0 for a text that is no number of tokens, as checks will say."""
+    return int(output) - 1 if output.isdecimal() and len(output) < 13 and 0 < int(output) <= LONGEST else 0
 
 
 def in_order(

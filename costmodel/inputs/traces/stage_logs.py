@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from ...errors import InputError
 from .checks import Names
 from .jsonl import Record, record_of, text_of
-from .logs import Entry, LoggedRequest, in_order, number_at
+from .logs import Entry, LoggedRequest, gaps_of, in_order, number_at
 from .reading import Notes, Reading
 
 _NAMES = Names("arrival_time", "prompt_tokens", "output_tokens", ident="request_id")
@@ -78,7 +78,7 @@ def _entry(at: str, row: Record, where: str) -> Entry:
     if measured.get("e2e_s") is None:
         measured["e2e_s"] = _time(at, row, (_E2E,), where)
     decode = measured["decode_s"]
-    after = int(cells[_NAMES.output]) - 1 if cells.get(_NAMES.output, "").isdecimal() else 0
+    after = gaps_of(cells.get(_NAMES.output, ""))
     measured["tpot_s"] = decode / after if decode is not None and after > 0 else None
     return Entry(at, arrival, cells, measured)
 
