@@ -13,7 +13,7 @@ from costmodel.audit.case import Case
 from costmodel.audit.chunks import check_chunks, invert_chunk_sizes, invert_chunks
 from costmodel.audit.copies import check_copies
 from costmodel.audit.crossings import invert_crossings
-from costmodel.audit.descriptors import invert_posting
+from costmodel.audit.descriptors import invert_blocks, invert_posting
 from costmodel.audit.finding import Finding, Inversion
 from costmodel.audit.interference import check_stalls, invert_stalls
 from costmodel.audit.lengths import check_lengths, invert_lengths
@@ -321,3 +321,30 @@ def test_passes_of_chunks_have_a_price() -> None:
         row("ttft", 0.4 + 0.05 * passes, "s", max_num_batched_tokens=8192 // passes) for passes in (2, 4, 8)
     )
     assert values(invert_chunk_sizes, text, "per_pass_s") == [pytest.approx(0.05)]
+
+
+def test_a_ratio_of_layouts_may_differ_in_what_follows_from_them() -> None:
+    text = row("goodput", 1.6, "req/s/GPU", strategy="colocated", gpus=1)
+    text += row("goodput", 3.3, "req/s/GPU", strategy="disaggregated", topology="2P1D", gpus=3)
+    assert grades(check_ratios, text + row("goodput_ratio", 2.1, "x")) == ["holds"]  # 3.3 / 1.6 = 2.06
+    assert grades(check_ratios, text + row("goodput_ratio", 3.1, "x")) == ["inconsistent"]
+
+
+def test_each_block_of_a_copy_has_a_price() -> None:
+    text = "input_tokens = 7500\n" + row("kv_transfer_time", 20, "ms", block_size=16)
+    text += row("kv_transfer_time", 8, "ms", block_size=128)
+    # ceil(7500 / 16) = 469 blocks and ceil(7500 / 128) = 59: 12 ms / 410
+    assert values(invert_blocks, text, "per_block_s") == [pytest.approx(29.27e-6, rel=1e-3)]
+
+
+def test_a_sliver_of_a_wire_is_another_path() -> None:
+    text = 'link = "400 Gb/s"\n' + row("kv_transfer_bandwidth", 0.3, "GB/s")
+    assert grades(check_copies, text) == ["suspicious"]
+    assert grades(check_copies, text.replace("0.3", "3.0")) == ["holds"]
+
+
+@pytest.mark.parametrize(("rate", "grade"), [(12_000, "holds"), (20_000, "impossible")])
+def test_output_tokens_need_their_products_in_any_batch(rate: int, grade: str) -> None:
+    # Llama-3.3-70B: 2 x 69.5e9 a token; 1979 TFLOP/s of FP8 make at most 14,200 a second and GPU.
+    text = 'model = "Llama-3.3-70B"\ndtype = "fp8"\nhardware = "8xH200"\n'
+    assert grades(check_bounds, text + row("output_throughput", rate, "tok/s/GPU")) == [grade]

@@ -22,6 +22,8 @@ DECODE = ("tpot", "itl", "decode_step_time")
 SLIGHT = 0.01
 #: Where a floor counts no more than parameters: nothing faster can be meant.
 _SIZES = ("as stated", "by its name", "of the model")
+#: Sequences of a step whose weights are read for next to nothing each.
+_ANY_BATCH = 65536.0
 #: Words of a cache that answered prompts, and figures that it shortens.
 _WARM = re.compile(
     r"\bwarm|\bhits?\b|re-?used?\b|second (?:pass|run|round)|populated|offload|external|shared prefix"
@@ -196,12 +198,10 @@ def _input_rate(subject: Subject, run: Run, figure: Figure) -> Floor:
 
 
 def _output_rate(subject: Subject, run: Run, figure: Figure) -> Floor:
-    """Output tokens a second: a step makes as many as there are requests under way, at most."""
+    """Output tokens a second: a step makes one of each request under way; their products count for any number."""
     gpus, rate = _gpus(subject.machine.gpus, subject), _per_second(figure, subject)
-    batch = run.number("batch", figure) or run.number("concurrency", figure)
-    if batch is None:
-        raise Unknown("requests under way are not stated: a step may make any number of tokens")
-    context = batch * (run.number("input_tokens", figure) or 0.0)
+    batch = run.number("batch", figure) or run.number("concurrency", figure) or _ANY_BATCH
+    context = batch * (run.number("input_tokens", figure) or 0.0) if batch < _ANY_BATCH else 0.0
     least = _widened(subject, lambda dtype: subject.decode(batch, context, gpus, dtype))
     return Floor(batch / rate, *least)
 
@@ -234,7 +234,7 @@ def invert_bounds(case: Case) -> Iterator[Inversion]:
 def _explained(run: Run, figure: Figure, floor: Floor) -> Iterator[Inversion]:
     of, share = (figure.name,), floor.least.seconds / floor.seconds if floor.seconds > 0 else float("inf")
     prompt = figure.metric in (*PREFILL, "input_throughput", "total_throughput")
-    key = "mfu" if prompt else "mbu"
+    key = "mfu" if prompt or "FLOP" in floor.least.arithmetic else "mbu"
     arithmetic = f"{floor.least.arithmetic}; / {words.seconds(floor.seconds)} = {share:.3g}"
     said = f"{figure.metric} {figure.text} is {share:.1%} of what peak rates allow"
     yield Inversion(key, share, of, arithmetic, share <= 1, said)

@@ -20,6 +20,8 @@ FASTER, ABOVE = "faster_than_wire", "far_above_wire"
 COPY, WITH_COPY = ("kv_transfer_time",), ("handover_time",)
 #: Multiples of the wire's time beyond which a slower wire is no explanation, and beyond which none of it is.
 FAR, BEYOND = 10.0, 100.0
+#: Share of a wire's rate below which a copy does not use it.
+_SLIVER = 0.02
 #: Words for a rate that counts both directions.
 _BOTH = re.compile(r"(?i)bi-?direction|both[\s-]+(?:ways|directions)|duplex|aggregate of both")
 #: Seconds up to which a copy's fixed costs (latency, descriptors, set-up) are its usual part.
@@ -132,6 +134,9 @@ def _bandwidths(case: Case) -> Iterator[Finding]:
             if not both and share <= 2:
                 said += "; both ways together it carries as much"
             yield Finding(FASTER, IMPOSSIBLE, (figure.name,), said, told)
+        elif share < _SLIVER:
+            said = f"{figure.text} is {share:.2%} of the wire's rate: another path, or costs of each region, make it"
+            yield Finding("far_below_wire", SUSPICIOUS, (figure.name,), said, told)
         elif both:
             said = f"{figure.text} is {share / 2:.0%} of the wire's rate both ways"
             yield Finding(FASTER, HOLDS, (figure.name,), said, told)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from itertools import permutations
 
+from ..records import Figure
 from . import words
 from .case import Case
 from .copies import payload_of
@@ -75,6 +78,29 @@ def _fitted(series: Series) -> Iterator[Inversion]:
         each = constant / count
         yield Inversion("per_descriptor_s", each, series.names, f"{told}; / {count:,.0f} regions", each >= 0,
                         "each region adds at most so much, if all of the constant is theirs")  # fmt: skip
+
+
+def invert_blocks(case: Case) -> Iterator[Inversion]:
+    """Say what each block adds, of copies of one prompt in blocks of two sizes."""
+    figures = [(run, figure) for run, figure in case.each("kv_transfer_time", "handover_time")]
+    for (run, small), (other, large) in permutations(figures, 2):
+        sizes = run.number("block_size", small), other.number("block_size", large)
+        tokens = run.number("input_tokens", small)
+        if not tokens or not all(sizes) or not _alike(run, other, small, large):
+            continue
+        few, many = (math.ceil(tokens / (size or 1)) for size in (sizes[1], sizes[0]))
+        if few >= many:
+            continue
+        each = (small.value - large.value) / (many - few)
+        told = f"({small.text} - {large.text}) / ({many:,} - {few:,} blocks)"
+        yield Inversion("per_block_s", each, (small.name, large.name), told, each >= 0,
+                        f"each block adds {words.seconds(each)}")  # fmt: skip
+
+
+def _alike(run: Run, other: Run, small: Figure, large: Figure) -> bool:
+    """Whether two figures differ in the size of blocks alone."""
+    rest = [{k: v for k, v in r.conditions.items() if k != "block_size"} for r in (run, other)]
+    return (small.metric, small.statistic) == (large.metric, large.statistic) and rest[0] == rest[1]
 
 
 def invert_posting(case: Case) -> Iterator[Inversion]:

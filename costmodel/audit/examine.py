@@ -14,7 +14,7 @@ from .claims import check_populations
 from .copies import check_copies, invert_copies
 from .counts import check_characters
 from .crossings import invert_crossings
-from .descriptors import invert_descriptor_sizes, invert_descriptors, invert_posting
+from .descriptors import invert_blocks, invert_descriptor_sizes, invert_descriptors, invert_posting
 from .finding import GRADES, Finding, Inversion
 from .identities import check_e2e, check_littles_law, check_rates
 from .interference import check_stalls, invert_stalls
@@ -103,6 +103,7 @@ INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (
     invert_descriptors,
     invert_descriptor_sizes,
     invert_posting,
+    invert_blocks,
     invert_repeats,
     invert_split,
     invert_ratios,

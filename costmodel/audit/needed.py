@@ -75,9 +75,18 @@ def _explained(case: Case, run: Run, figure: Figure) -> bool:
     try:
         floor = floor_of(case, run, figure)
     except Unknown:
-        return False
+        return _known(case, run, figure)
     usual = _SLOW_STEP if figure.metric in _STEP else _SLOW_PROMPT
     return floor.seconds < max(FAR * floor.least.seconds, usual)
+
+
+def _known(case: Case, run: Run, figure: Figure) -> bool:
+    """Whether the model is known, so that no size has to be guessed."""
+    try:
+        _ = case.subject(run, figure).model
+        return True
+    except Unknown:
+        return False
 
 
 def _of_prompt(case: Case, run: Run, figure: Figure) -> Iterator[Inversion]:

@@ -25,6 +25,19 @@ _KINDS: dict[str, Callable[[float, float], float]] = {
     "change": lambda a, b: a / b - 1,
 }
 _RATES = ("request_throughput", "output_throughput", "total_throughput", "input_throughput", "goodput")
+#: Conditions that follow from how instances are laid out: a strategy brings its own.
+_LAYOUT = {
+    "topology",
+    "gpus",
+    "hardware",
+    "tp",
+    "instances",
+    "nodes",
+    "prefill_tp",
+    "decode_tp",
+    "link",
+    "connector",
+}
 #: Relative miss up to which a claim is what two figures give.
 _CLOSE = 0.03
 
@@ -74,4 +87,5 @@ def _comparable(a: Figure, b: Figure) -> bool:
     if (a.metric, a.statistic, a.per_gpu) != (b.metric, b.statistic, b.per_gpu):
         return False
     keys = a.conditions.keys() | b.conditions.keys()
-    return sum(a.conditions.get(key) != b.conditions.get(key) for key in keys) == 1
+    differing = {key for key in keys if a.conditions.get(key) != b.conditions.get(key)}
+    return bool(differing) and len(differing - _LAYOUT) <= 1

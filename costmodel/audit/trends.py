@@ -13,6 +13,8 @@ from .subject import Unknown
 
 #: Largest relative miss of a line through a series that still counts as one.
 STRAIGHT = 0.15
+#: Largest relative miss of a line that still says something.
+NO_LINE = 0.5
 #: Below this share of the growth that work explains, a TTFT does not follow its prompt.
 FLAT = 0.3
 
@@ -42,6 +44,8 @@ def invert_series(case: Case) -> Iterator[Inversion]:
         if meaning is None or any(value <= 0 for _, value in points):
             continue
         constant, slope, miss = line(points)
+        if miss > NO_LINE:
+            continue
         yield from meaning(case, series, constant, slope, miss)
 
 
