@@ -328,6 +328,7 @@ def test_a_ratio_of_layouts_may_differ_in_what_follows_from_them() -> None:
     text += row("goodput", 3.3, "req/s/GPU", strategy="disaggregated", topology="2P1D", gpus=3)
     assert grades(check_ratios, text + row("goodput_ratio", 2.1, "x")) == ["holds"]  # 3.3 / 1.6 = 2.06
     assert grades(check_ratios, text + row("goodput_ratio", 3.1, "x")) == ["inconsistent"]
+    assert grades(check_ratios, text + row("goodput_ratio", 3.1, "x", workload="another")) == []
 
 
 def test_each_block_of_a_copy_has_a_price() -> None:

@@ -52,7 +52,19 @@ def check_ratios(case: Case) -> Iterator[Finding]:
             (_KINDS[shape["kind"]](a.value, b.value), a, b) for a, b in _pairs(case, claim, shape["what"])
         ]
         if pairs:
-            yield _judged(claim, pairs)
+            found = _judged(claim, pairs)
+            if found.grade == HOLDS or all(_same_run(claim, a, b) for _, a, b in pairs):
+                yield found
+
+
+def _same_run(claim: Figure, a: Figure, b: Figure) -> bool:
+    """Whether a claim is of the run that two figures are of: what these have in common is what it states."""
+    common = {key: value for key, value in a.conditions.items() if b.conditions.get(key) == value}
+    about = {key: value for key, value in claim.conditions.items() if key not in _LAYOUT}
+    varied = a.conditions.keys() - common.keys()
+    return {k: v for k, v in common.items() if k not in _LAYOUT} == {
+        k: v for k, v in about.items() if k not in varied
+    }
 
 
 def _judged(claim: Figure, pairs: list[tuple[float, Figure, Figure]]) -> Finding:
