@@ -41,12 +41,17 @@ if TYPE_CHECKING:
     from .questions.calibrate_copies import ask_calibrate_copies as ask_calibrate_copies
     from .questions.calibrate_requests import ask_calibrate_requests as ask_calibrate_requests
     from .questions.calibrate_stack import ask_calibrate_stack as ask_calibrate_stack
+    from .questions.check import ask_check as ask_check
+    from .questions.check_predict import CheckOptions as CheckOptions
     from .questions.kv import ask_kv as ask_kv
     from .questions.recommend import ask_recommend as ask_recommend
     from .questions.replay import ask_replay as ask_replay
     from .questions.step import ask_step as ask_step
     from .questions.transfer import ask_transfer as ask_transfer
     from .questions.validate import ask_validate as ask_validate
+    from .records.packaged import load_records as load_records
+    from .records.read import read_records as read_records
+    from .results import read_results as read_results
     from .serving.closed_loop import Loop as Loop
     from .serving.closed_loop import closed_loop as closed_loop
     from .serving.deployment import Deployment as Deployment
@@ -73,6 +78,8 @@ __all__ = [
     "ask_kv",
     "ask_transfer",
     "ask_validate",
+    "ask_check",
+    "CheckOptions",
     "ask_calibrate",
     "ask_calibrate_copies",
     "ask_calibrate_requests",
@@ -96,6 +103,10 @@ __all__ = [
     "Reading",
     "Load",
     "trace_workload",
+    # published and measured figures
+    "read_records",
+    "load_records",
+    "read_results",
     # models, GPUs, links
     "read_model",
     "load_gpu",
@@ -150,6 +161,8 @@ _MODULES = {
     "questions.calibrate_copies": ("ask_calibrate_copies",),
     "questions.calibrate_requests": ("ask_calibrate_requests",),
     "questions.calibrate_stack": ("ask_calibrate_stack",),
+    "questions.check": ("ask_check",),
+    "questions.check_predict": ("CheckOptions",),
     "questions.kv": ("ask_kv",),
     "questions.recommend": ("ask_recommend",),
     "questions.replay": ("ask_replay",),
@@ -157,6 +170,9 @@ _MODULES = {
     "questions.transfer": ("ask_transfer",),
     "questions.validate": ("ask_validate",),
     "decision.recommend": ("recommend",),
+    "records.packaged": ("load_records",),
+    "records.read": ("read_records",),
+    "results": ("read_results",),
     "serving.scenario": ("Scenario",),
     "serving.step": ("analyse_step",),
     "serving.strategies": ("Rule", "RuleKind"),

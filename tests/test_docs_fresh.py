@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MEASURED = ROOT.parent / "shared" / "measured"
 REFRESH = runpy.run_path(str(ROOT / "docs" / "refresh.py"))
 
 
@@ -17,16 +16,6 @@ REFRESH = runpy.run_path(str(ROOT / "docs" / "refresh.py"))
 def test_generated_page_is_fresh(file: str, command: str) -> None:
     fresh = (ROOT / file).read_text() == REFRESH["output"](command)
     assert fresh, f"{file} is not what {command!r} prints; if the change is meant: python docs/refresh.py"
-
-
-@pytest.mark.skipif(not MEASURED.is_dir(), reason="the measurements are not beside this checkout")
-def test_the_table_of_operators_is_that_of_the_tables(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    script = ROOT / "docs" / "validation" / "operators.py"
-    monkeypatch.setattr("sys.argv", [str(script), str(MEASURED)])
-    runpy.run_path(str(script), run_name="__main__")
-    assert capsys.readouterr().out in (script.with_suffix(".md")).read_text()
 
 
 def test_every_validation_note_is_in_the_index() -> None:

@@ -16,6 +16,7 @@ import pytest
 from cli_runner import asked
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from operators import show
 from written_tables import BASE, KINDS, Row, fit_of, scaled, shapes, timed, write
 
 from costmodel.errors import InputError
@@ -513,6 +514,14 @@ def test_targets_on_published_tables(
     row = keyed(whole)[kind, gpu, stack, "held_out", regime]
     assert 100 * row.mape <= target + 0.3
     assert row.n >= 4
+
+
+def test_the_page_of_operators_is_that_of_the_tables(
+    whole: ValidateAnswer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(whole)
+    page = Path(__file__).parent.parent / "docs/validation/operators.md"
+    assert capsys.readouterr().out in page.read_text()
 
 
 def test_no_prediction_of_published_tables_is_below_its_bound(whole: ValidateAnswer) -> None:

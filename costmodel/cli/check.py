@@ -51,7 +51,7 @@ def command(files: tuple[str, ...], **options: Any) -> object:
       costmodel check before.json after.json --varying max_num_batched_tokens
     """
     from ..questions.check import ask_check
-    from ..questions.check_predict import Asked
+    from ..questions.check_predict import CheckOptions
 
     passed = frozenset(stated(click.get_current_context()))
     given = {_CONDITIONS[key]: options.pop(key) for key in _CONDITIONS}
@@ -68,7 +68,7 @@ def command(files: tuple[str, ...], **options: Any) -> object:
         "tp": options["tp"] if "tp" in passed else None,
     }
     options["hardware"] = options["hardware"] or ""
-    asked = Asked(
+    asked = CheckOptions(
         scenario=take_scenario(model, options, token_budget=budget),
         passed=passed | ({"engine"} if passed & set(ENGINE_OPTIONS) else set()),
         given={key: value for key, value in (given | named).items() if value},

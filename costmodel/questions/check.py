@@ -21,7 +21,7 @@ from ..records import Figure, Record, Stated
 from ..records.packaged import load_records
 from ..records.read import is_record, read_records
 from ..results import read_results
-from .check_predict import Asked, predicted
+from .check_predict import CheckOptions, predicted
 
 SCHEMA = "costmodel.check/1"
 
@@ -67,7 +67,7 @@ class CheckAnswer:
 
 
 def ask_check(
-    names: Sequence[str | Path], asked: Asked | None = None, *, varying: Collection[str] = ()
+    names: Sequence[str | Path], asked: CheckOptions | None = None, *, varying: Collection[str] = ()
 ) -> CheckAnswer:
     """Examine record files, results of benchmarks, or packaged records by name.
 
@@ -76,7 +76,7 @@ def ask_check(
 
     Raises InputError for files that cannot be read, with all their problems, and for bad names and values.
     """
-    told = asked or Asked()
+    told = asked or CheckOptions()
     cases = [(Case(record, told.given), name) for name in names for record in _read(name)]
     absent = tuple(each for case, _ in cases for each in absent_of(case.record))
     findings, inversions = list[Finding](), list[Inversion]()
@@ -107,7 +107,7 @@ def ask_check(
     )
 
 
-def _against_each_other(cases: Sequence[Case], asked: Asked, varying: Collection[str]) -> tuple[Matched, ...]:
+def _against_each_other(cases: Sequence[Case], asked: CheckOptions, varying: Collection[str]) -> tuple[Matched, ...]:
     """Every later result against the first, where each holds one run."""
     if len(cases) < 2 or any(case.record.form == "record" or len(case.runs) != 1 for case in cases):
         if varying:
@@ -132,7 +132,7 @@ def _understood(case: Case) -> CheckedRecord:
     )  # fmt: skip
 
 
-def _about(cases: Sequence[Case], asked: Asked, more: Sequence[str]) -> About:
+def _about(cases: Sequence[Case], asked: CheckOptions, more: Sequence[str]) -> About:
     assumptions = [f"given by the user: {key} {value}" for key, value in asked.given.items()]
     assumptions += [
         "bounds count weights, cached tokens and products once, at peak rates, spread evenly over the GPUs"

@@ -29,7 +29,7 @@ MOST_PREDICTED, MOST_DIAGNOSED = 64, 3
 
 
 @dataclass(frozen=True)
-class Asked:
+class CheckOptions:
     """What a user says of the runs: ``scenario`` with an empty model or hardware where the result states it.
 
     ``passed``: names of what was passed, which counts before what the result states. ``given``: conditions that the
@@ -54,7 +54,7 @@ class Predicted:
     warnings: tuple[str, ...]
 
 
-def predicted(cases: Collection[tuple[Case, str | Path]], asked: Asked) -> Predicted:
+def predicted(cases: Collection[tuple[Case, str | Path]], asked: CheckOptions) -> Predicted:
     """Return the runs of cases beside their predictions. Raises InputError for bad names or values."""
     _check(asked)
     chosen = [(case, path, run) for case, path in cases for run in case.runs if _asked(case, asked)]
@@ -77,12 +77,12 @@ def predicted(cases: Collection[tuple[Case, str | Path]], asked: Asked) -> Predi
     return Predicted(tuple(predictions), tuple(diagnoses), tuple(warnings))
 
 
-def _asked(case: Case, asked: Asked) -> bool:
+def _asked(case: Case, asked: CheckOptions) -> bool:
     """Results are predicted, records where that is wanted."""
     return case.record.form != "record" or asked.wanted
 
 
-def _basis(case: Case, run: Run, detail: Detail | None, asked: Asked) -> Basis:
+def _basis(case: Case, run: Run, detail: Detail | None, asked: CheckOptions) -> Basis:
     """What a run is predicted from; nothing, with the reason, where its model or GPU is neither stated nor passed."""
     subject, scenario = case.subject(run), asked.scenario
     try:
@@ -99,7 +99,7 @@ def _basis(case: Case, run: Run, detail: Detail | None, asked: Asked) -> Basis:
         return Basis(run, asked.given, detail, None, None, str(why), None)
 
 
-def _check(asked: Asked) -> None:
+def _check(asked: CheckOptions) -> None:
     """Check names that were passed, before any run is looked at. Raises InputError."""
     scenario = asked.scenario
     if scenario.model:

@@ -7,7 +7,7 @@ import sys
 from costmodel.measured.errors import ErrorRow
 from costmodel.operators.catalogue import FORMS, PARAMETERS
 from costmodel.quantities import QUANTITIES
-from costmodel.questions.validate import ask_validate
+from costmodel.questions.validate import ValidateAnswer, ask_validate
 from costmodel.units import format_si
 
 #: What the table shows: label, kind, GPU, stack, regime.
@@ -54,12 +54,12 @@ SHOWN = (
 )
 
 
-def main() -> None:
-    """Print the table in markdown."""
+def show(answer: ValidateAnswer) -> None:
+    """Print the table of an answer in markdown."""
     rows = {
         (row.kind, row.gpu, row.stack.removesuffix(".0") if row.stack == "vllm-0.19.0" else row.stack, row.regime,
          row.split): row
-        for row in ask_validate(measurements=sys.argv[1]).rows
+        for row in answer.rows
     }  # fmt: skip
     print("| operator | GPU, stack | fitted | held out | median | P90 | bias | rows held out |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
@@ -91,4 +91,4 @@ def _line(fitted: ErrorRow | None, held: ErrorRow) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    show(ask_validate(measurements=sys.argv[1]))

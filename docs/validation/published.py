@@ -12,7 +12,7 @@ from statistics import median
 from costmodel.audit.finding import GRADES, HOLDS, NOT_COMPUTABLE
 from costmodel.diagnosis.predict import Prediction, Row
 from costmodel.questions.check import CheckAnswer, ask_check
-from costmodel.questions.check_predict import Asked
+from costmodel.questions.check_predict import CheckOptions
 from costmodel.records.packaged import record_names
 from costmodel.serving.scenario import Scenario
 
@@ -56,7 +56,7 @@ class Recheck:
 def recheck(name: str) -> Recheck:
     """Check a packaged record and predict what can be predicted of it."""
     scenario, passed, _ = SAID.get(name, (Scenario("", ""), (), ""))
-    answer = ask_check([name], Asked(scenario=scenario, passed=passed, wanted=True))
+    answer = ask_check([name], CheckOptions(scenario=scenario, passed=passed, wanted=True))
     return Recheck(name, answer, tuple(row for found in answer.predictions for row in _rows(found)))
 
 
