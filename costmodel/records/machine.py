@@ -11,13 +11,21 @@ from ..data import Sourced
 from ..inputs.hardware import DTYPES, SCHEMA, Gpu, load_gpu, packaged_name
 from .figures import in_si
 from .record import Stated
-from .wording import nodes_in, plain_words, without_instances
+from .wording import counted_in, nodes_in, plain_words, without_instances
 
 _SPLIT = re.compile(r"[,;()+/]|\bwith\b|\beach\b|\band\b|\bper\b|\bof\b", re.IGNORECASE)
 _TOPOLOGY = re.compile(r"(?<![A-Za-z0-9])(\d{1,3})\s*[Pp]\s*:?\s*(\d{1,3})\s*[Dd](?![A-Za-z0-9])")
 _NODES = re.compile(r"(\d{1,4})\s+(prefill|decode)?\s*nodes?\b", re.IGNORECASE)
 _PLURAL = re.compile(
     r"\b(cluster|nodes|servers|fleet|gpus|several|multiple|pods?|rack|nvl\d+)\b", re.IGNORECASE
+)
+#: A number with its x, before words that may stand between it and a name ("8x virtualized NVIDIA").
+_COUNTED = re.compile(
+    r"(?i)(\d{1,4})\s*[x×]\s*(?:(?!nodes?\b|servers?\b|hosts?\b|pods?\b|with\b|of\b)[a-z][\w-]*\s*){1,4}$"
+)
+#: Words or numbers of several GPUs whose number was not read: one is not meant then.
+_SEVERAL = re.compile(
+    r"(?i)(?<!pcie )(?<![\w.])\d+\s*[x×]|\b\d+-way\b|\bcards\b|\bboards\b|\bpair\b|\bdual\b|\bx\s?(?!16\b)\d{1,3}\b"
 )
 #: What may stand between a number and the name of a GPU.
 _BETWEEN = ("x", "×", "*", "nvidia", "amd", "google", "node", "nodes")
@@ -71,6 +79,8 @@ def machine_of(conditions: Mapping[str, Stated]) -> Machine:
     if count is None and (rented := without_instances(named)) != named:
         gpu, count, reason, read = _gpu(named, plain_words(rented))
     said = list(read)
+    if gpu is not None and count is None:
+        count = counted_in(named)
     if gpu is None and named:
         gpu = _as_stated(named, conditions)
         count = _number_before(re.split(r"\s*[x×]\s*|\s+", named)[:1]) if gpu else None
@@ -94,6 +104,7 @@ def machine_of(conditions: Mapping[str, Stated]) -> Machine:
         and gpu is not None
         and not decode
         and not _PLURAL.search(named)
+        and not _SEVERAL.search(named)
         and "nodes" not in conditions
     ):
         gpus = 1
@@ -216,6 +227,9 @@ def _number_before(tokens: list[str]) -> int | None:
         if not digits or (seen and not expects):
             break
         number, seen, expects = number * int(digits[1]), True, False
+    if not seen:
+        far = _COUNTED.search(" ".join(tokens))
+        number, seen = (int(far[1]), True) if far else (1, False)
     return number if seen and number <= MOST_GPUS else None
 
 

@@ -44,6 +44,8 @@ def without_instances(text: str) -> str:
 
 def plain_words(text: str) -> str:
     """Return a text about GPUs with numbers as digits before names, and names in the singular."""
+    text = re.sub(r"(?i)(pcie[^,;()]*?)\s*x\s?16\b", r"\1", text.replace("*", " x "))
+    text = re.sub(r"(?i)(?<![\w.])(\d+\s*[x×]\s*)?(?<!RTX )(?<!RTX)([345]090)\b", r"\1RTX \2", text)
     words = "|".join(_NUMBERS)
     text = re.sub(
         rf"(?i)\b({words})\s+(?=(?:NVIDIA|AMD|[DH]GX|[A-Z]{{1,3}}\d|RTX|\d+\s*x))",
@@ -55,6 +57,13 @@ def plain_words(text: str) -> str:
     text = _EIGHT.sub("8 x ", text)
     text = re.sub(r"(?i)(?<=[a-z0-9])[-_\s]x\s?(\d{1,3})\b(?!\s*[x×])", r" x \1", text)
     return re.sub(r"(?i)(?<=[a-z]\d\d)(x|×)(\d{1,3})\b|(?<=[a-z]\d\d\d)(x|×)(\d{1,3})\b", r" x \2\4", text)
+
+
+def counted_in(text: str) -> int | None:
+    """Return the number of GPUs that a text counts apart from their name: "H100 (8 GPUs)", "A100 80GB (x2)"."""
+    found = re.findall(r"(?i)(?<![\w.])(\d{1,4})[\s-]*[x×]?\s*(?:GPUs?|cards|accelerators|chips|way)\b", text)
+    found += re.findall(r"(?i)\(\s*[x×]\s?(\d{1,4})\s*\)", text)
+    return int(found[0]) if len(found) == 1 else None
 
 
 def nodes_in(text: str) -> int | None:
