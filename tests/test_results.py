@@ -214,6 +214,42 @@ def test_a_log_of_two_starts(tmp_path: Path) -> None:
     assert "the log holds several starts, keep one" in str(caught.value) and "0.33.0" in str(caught.value)
 
 
+def start_of(tmp_path: Path, *lines: str, figure: str = "INFO GPU KV cache size: 1,000 tokens") -> Record:
+    """The record of a log of these lines, and of one that gives a figure."""
+    path = tmp_path / "start.log"
+    path.write_text("\n".join([*lines, figure]))
+    (record,) = read_results(path)
+    return record
+
+
+def test_wordings_of_other_versions(tmp_path: Path) -> None:
+    blue, plain = "\x1b[1;36m", "\x1b[0m"
+    record = start_of(
+        tmp_path,
+        f"{blue}(APIServer pid=7){plain} INFO 01-02 [api_server.py:1] vLLM API server version 0.10.1.1",
+        "INFO [llm_engine.py:1] Initializing a V0 LLM engine (v0.10.1.1) with config: model='/m/x', dtype=torch.half",
+        "INFO args: Namespace(model_tag='org/x', chat_template=<f at 0x1>, speculative_config={'method': 'ngram'}, a=b",
+        "INFO memory profiling: model weights take 14.99GiB; the rest of the memory reserved for KV Cache is 54.82GiB.",
+    )
+    assert record.conditions["engine_version"] == "0.10.1.1" and record.conditions["model"] == "org/x"
+    assert record.conditions["dtype"] == "half"
+    assert figure(record, "kv_pool_bytes").value == pytest.approx(54.82 * 2**30)
+    assert "decoding is speculative: a step gives more than one token" in record.warnings
+
+
+def test_copies_of_an_engine_and_attention_apart(tmp_path: Path) -> None:
+    pool = "[2026-01-02 10:00:09] max_total_num_tokens=1000, context_len=9"
+    start = "[2026-01-02 10:00:00] server_args=ServerArgs(model_path='a/b', tp_size=8, dp_size=8"
+    assert (
+        start_of(tmp_path, f"{start}, enable_dp_attention=False)", figure=pool).conditions["instances"] == 8
+    )
+    groups = start_of(tmp_path, f"{start}, enable_dp_attention=True)", figure=pool)
+    assert "instances" not in groups.conditions and any("data-parallel" in text for text in groups.warnings)
+    split = f"{start}, disaggregation_mode='prefill', disaggregation_transfer_backend='nixl')"
+    apart = start_of(tmp_path, split, figure=pool)
+    assert apart.conditions["connector"] == "nixl"
+
+
 def test_gzip_and_names_do_not_matter(tmp_path: Path) -> None:
     path = tmp_path / "anything.bin"
     path.write_bytes(gzip.compress((SAMPLES / "start-vllm-0.5.4.log").read_bytes()))

@@ -57,8 +57,10 @@ def state_args(sheet: Sheet, args: Mapping[str, object], names: Mapping[str, str
 
 def _state_apart(sheet: Sheet, args: Mapping[str, object], said: str) -> None:
     """State copies of the engine and what copies KV between engines, where there is more than one."""
-    copies = str(args.get("data_parallel_size") or "1")
-    if copies.isdecimal() and int(copies) > 1:
+    copies = str(args.get("data_parallel_size") or args.get("dp_size") or "1")
+    if str(args.get("enable_dp_attention")).lower() in _ON:
+        sheet.warn("attention is data-parallel: each group of GPUs has requests of its own")
+    elif copies.isdecimal() and int(copies[:6]) > 1:
         sheet.state("instances", int(copies), said)
     connector = re.search(
         r"kv_connector['\"]?\s*[=:]\s*['\"]([A-Za-z0-9_]{1,60})", str(args.get("kv_transfer_config"))

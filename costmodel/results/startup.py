@@ -20,6 +20,7 @@ _COLOUR = re.compile("\x1b\\[[0-9;]{0,12}m")
 _ONE = ("model", "engine", "engine_version", "tp", "pp")
 #: Values that lines gave, each with the line, by the wording that gave them.
 Seen = dict[wordings.Wording, dict[float, str]]
+_PATH = "/"
 _NAMES = {wordings.VLLM: VLLM, wordings.SGLANG: SGLANG}
 
 
@@ -105,6 +106,11 @@ def shorten_flags(args: dict[str, str]) -> str:
 def _state(sheet: Sheet, name: str, value: object, at: str) -> None:
     """State what a line says; a later line counts, except on what one engine cannot have twice."""
     before = sheet.conditions.get(name)
+    if name == "model" and before is not None and _PATH in (str(before)[:1], str(value)[:1]):
+        # where the weights lie is no other model: the name says more
+        value = before if str(value).startswith(_PATH) else value
+        sheet.conditions.pop(name)
+        before = None
     if name in _ONE and before is not None and str(before) != str(value):
         sheet.note(
             f"{at} says {name} {shorten(str(value))!r}, a line before it {shorten(str(before))!r}: "

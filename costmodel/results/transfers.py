@@ -28,7 +28,7 @@ _SERIES = {
 }
 _DESCRIPTORS = ("n_descriptors", "descriptors", "num_descriptors")
 _PEAK, _ACHIEVED = "theoretical_GBps", "GBps"
-MOST_ROWS = 1_000_000
+MOST_ROWS = 100_000
 
 
 def is_table(header: Sequence[str]) -> bool:
