@@ -15,14 +15,16 @@ from costmodel.audit.copies import check_copies
 from costmodel.audit.crossings import invert_crossings
 from costmodel.audit.descriptors import invert_blocks, invert_posting
 from costmodel.audit.finding import Finding, Inversion
-from costmodel.audit.interference import check_stalls, invert_stalls
+from costmodel.audit.interference import check_chunk_gaps, check_stalls, invert_stalls
 from costmodel.audit.lengths import check_lengths, invert_lengths
 from costmodel.audit.needed import check_far, invert_size
+from costmodel.audit.objectives import check_objectives
 from costmodel.audit.order import check_gaps, check_order, check_ranges, check_streams, invert_gaps
 from costmodel.audit.parallel import check_bytes_read
 from costmodel.audit.predictions import check_predictions
 from costmodel.audit.ratios import check_ratios
 from costmodel.audit.repeats import check_repeats, invert_repeats
+from costmodel.audit.reuse import invert_reuse
 from costmodel.audit.saturated import check_saturated
 from costmodel.audit.split import invert_ratios, invert_split, invert_wire
 from costmodel.audit.sweeps import check_scaling, check_sweeps, invert_scaling
@@ -349,3 +351,27 @@ def test_output_tokens_need_their_products_in_any_batch(rate: int, grade: str) -
     # Llama-3.3-70B: 2 x 69.5e9 a token; 1979 TFLOP/s of FP8 make at most 14,200 a second and GPU.
     text = 'model = "Llama-3.3-70B"\ndtype = "fp8"\nhardware = "8xH200"\n'
     assert grades(check_bounds, text + row("output_throughput", rate, "tok/s/GPU")) == [grade]
+
+
+@pytest.mark.parametrize(("limit", "grade"), [("50 ms", "impossible"), ("100 ms", "holds")])
+def test_a_limit_below_the_least_time_is_met_by_none(limit: str, grade: str) -> None:
+    # 2 x 7.5e9 x 4000 / 989 TFLOP/s = 62 ms
+    text = f'model = "Llama-3.1-8B"\nhardware = "H100"\ninput_tokens = 4000\nslo_ttft = "{limit}"\n'
+    assert grades(check_objectives, text + row("slo_attainment", 90, "%")) == [grade]
+
+
+@pytest.mark.parametrize(("tail", "grades_"), [(20, ["inconsistent"]), (60, ["holds"])])
+def test_a_tail_with_full_chunks_takes_their_time(tail: int, grades_: list[str]) -> None:
+    # 4 chunks a prompt, 1 prompt a second, gaps of 10 ms: 4 % of gaps have 2048 tokens, 32 ms at peak.
+    text = 'model = "Llama-3.1-8B"\nhardware = "H100"\ninput_tokens = 8192\nmax_num_batched_tokens = 2048\n'
+    gaps = row("itl", 10, "ms", statistic="p50") + row("itl", tail, "ms", statistic="p99")
+    assert grades(check_chunk_gaps, "arrival_rate = 1\n" + text + gaps) == grades_
+    assert grades(check_chunk_gaps, "arrival_rate = 0.1\n" + text + gaps) == []
+
+
+@pytest.mark.parametrize(("hardware", "gigabytes"), [("8xA800", 5.86), ("8xH800", 18.6)])
+def test_the_bandwidth_from_which_on_a_fetch_pays(hardware: str, gigabytes: float) -> None:
+    """Mooncake (FAST 2025), equation 2: LLaMA3-70B, 8192 tokens; it counts attention over the whole square."""
+    text = f'model = "Llama-3-70B"\nhardware = "{hardware}"\ntp = 8\ninput_tokens = 8192\n'
+    (rate,) = values(invert_reuse, text + row("kv_transfer_time", 1, "s"), "break_even_bytes_per_s")
+    assert rate == pytest.approx(gigabytes * 1e9, rel=0.07)

@@ -17,11 +17,12 @@ from .crossings import invert_crossings
 from .descriptors import invert_blocks, invert_descriptor_sizes, invert_descriptors, invert_posting
 from .finding import GRADES, Finding, Inversion
 from .identities import check_e2e, check_littles_law, check_rates
-from .interference import check_stalls, invert_stalls
+from .interference import check_chunk_gaps, check_stalls, invert_stalls
 from .lengths import check_lengths, invert_lengths
 from .load import check_capacity, check_offered
 from .memory import check_batch, check_clients, check_pool, check_weights
 from .needed import check_far, invert_size
+from .objectives import check_objectives
 from .order import check_gaps, check_order, check_ranges, check_streams, invert_gaps
 from .parallel import check_bytes_read, invert_all_reduce, invert_bytes_read, invert_tensor_parallel
 from .peaks import check_links, check_memory_stated, check_peaks
@@ -29,6 +30,7 @@ from .pool import check_blocks, check_bytes_per_token, check_full_length, check_
 from .predictions import check_predictions, invert_predictions
 from .ratios import check_ratios
 from .repeats import check_repeats, invert_repeats
+from .reuse import invert_reuse
 from .saturated import check_saturated, invert_saturated
 from .shares import check_shares
 from .sides import check_gpus, check_prefill_twice, check_ratio_of_two, check_tokens
@@ -89,6 +91,8 @@ CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_sweeps,
     check_scaling,
     check_ratios,
+    check_objectives,
+    check_chunk_gaps,
 )
 INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (
     invert_bounds,
@@ -118,6 +122,7 @@ INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (
     invert_chunk_sizes,
     invert_gaps,
     invert_scaling,
+    invert_reuse,
 )
 
 

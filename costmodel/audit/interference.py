@@ -10,6 +10,7 @@ from ..records import Figure
 from .case import Case
 from .finding import HOLDS, INCONSISTENT, SUSPICIOUS, Finding, Inversion
 from .runs import Run
+from .subject import Unknown
 
 CHECK = "stalls_in_percentile"
 #: A gap this many times the usual one is a stall.
@@ -76,6 +77,41 @@ def _judged(
     elif not must and tail.value >= 10 * gap.value:
         said = f"prompts are in {share:.2%} of gaps only: something else makes {tail.statistic} {tail.text}"
         yield Finding(CHECK, SUSPICIOUS, of, said, told)
+
+
+def check_chunk_gaps(case: Case) -> Iterator[Finding]:
+    """A tail that must hold gaps with full chunks is no shorter than the least time of such a step."""
+    for run in case.runs:
+        gap, rate = usual_gap(run), run.number("arrival_rate")
+        tokens, budget = run.number("input_tokens"), run.number("max_num_batched_tokens")
+        subject = case.subject(run)
+        gpus = subject.machine.most_per_step
+        if (
+            gap is None
+            or not rate
+            or not tokens
+            or not budget
+            or tokens < budget
+            or subject.machine.split
+            or not gpus
+        ):
+            continue
+        full = rate / (run.number("instances") or 1) * (tokens // budget) * gap.value
+        for tail in run.all("itl"):
+            beyond = _beyond(tail.statistic)
+            if beyond is None or full <= beyond:
+                continue
+            try:
+                least = subject.prefill(int(budget), 0, gpus)
+            except Unknown:
+                continue
+            told = f"full chunks in {full:.1%} of gaps; {least.arithmetic} against {tail.text}"
+            if tail.value < least.seconds:
+                said = f"{tail.statistic} {tail.text} is shorter than a step with a full chunk, which more gaps have"
+                yield Finding("chunk_in_percentile", INCONSISTENT, (tail.name, gap.name), said, told)
+            else:
+                said = f"{tail.statistic} is {tail.value / least.seconds:.3g} times the least step with a full chunk"
+                yield Finding("chunk_in_percentile", HOLDS, (tail.name, gap.name), said, told)
 
 
 def invert_stalls(case: Case) -> Iterator[Inversion]:
