@@ -14,6 +14,8 @@ from .subject import Subject, Unknown
 CHECK = "overload"
 #: A finished rate within this of the offered one keeps up; a run's ramps cost a short one some of it.
 _KEEPS_UP, _SHORT = 0.97, 0.9
+#: Requests below which the last answers are a good part of a run.
+_MANY = 50
 
 
 def check_offered(case: Case) -> Iterator[Finding]:
@@ -50,7 +52,7 @@ def _kept_up(run: Run, offered: float, finished: float, of: tuple[str, ...], how
         )
     tails = [f for f in run.figures if f.metric in ("ttft", "e2e", "prefill_queue_time")]
     of = (*of, *(f.name for f in tails))
-    if share >= _SHORT:
+    if share >= _SHORT or (run.number("requests") or _MANY) < _MANY:
         said = (
             f"{share:.0%} of the offered rate is finished: a run too short for its ramps, or one at its limit"
         )

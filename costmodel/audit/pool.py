@@ -20,6 +20,8 @@ from .written import SLACK, readings, rounding
 TOKEN, BLOCKS, FULL, WEIGHTS = "bytes_per_token", "kv_blocks", "full_length_sequences", "weight_bytes"
 #: Weights as loaded: engines keep buffers, pad and repeat small tensors.
 _LOADED = 0.015
+#: Bytes that engines load beside weights, whatever the model: rotary tables, buffers.
+_BUFFERS = 64 * 2**20
 
 
 def check_bytes_per_token(case: Case) -> Iterator[Finding]:
@@ -116,7 +118,7 @@ def check_weight_bytes(case: Case) -> Iterator[Finding]:
         except Unknown as why:
             yield not_computable(WEIGHTS, (figure.name,), what, str(why))
             continue
-        open_ = _LOADED + rounding(figure)
+        open_ = _LOADED + rounding(figure) + (_BUFFERS / figure.value if figure.value else 0.0)
         yield from judge(WEIGHTS, (figure,), what, figure.value, wanted, readings(figure), open_)
 
 

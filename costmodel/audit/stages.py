@@ -78,7 +78,7 @@ def _breakdowns(case: Case) -> Iterator[Breakdown]:
             for statistics in _statistics(run, metric):
                 whole = run.get(metric, *statistics)
                 parts = tuple(part for stage in stages if (part := run.get(stage, *statistics)))
-                if whole is None or not parts or whole.value <= 0:
+                if whole is None or not parts or whole.value <= 0 or _ranges(whole, *parts):
                     continue
                 told = {part.metric for part in parts}
                 made = Breakdown(run, statistics[0], parts, whole, tuple(s for s in stages if s not in told))
@@ -93,6 +93,11 @@ def _statistics(run: Run, metric: str) -> list[tuple[str | None, ...]]:
     told = dict.fromkeys(figure.statistic for figure in run.all(metric))
     percentiles: list[tuple[str | None, ...]] = [(each,) for each in told if each not in MEANS]
     return percentiles + ([MEANS] if set(told) & set(MEANS) else [])
+
+
+def _ranges(*figures: Figure) -> bool:
+    """Whether figures are known between two ends alone, as those of a histogram's buckets are."""
+    return any(figure.high is not None for figure in figures)
 
 
 def _one_pool(case: Case, run: Run) -> bool:

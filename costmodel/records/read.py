@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -22,32 +22,35 @@ OF_FIGURE = ("id", "metric", "statistic", "value", "unit", "note", "figure")
 OF_RECORD = ("source", "confidence", "title", "name", "read", "published", "arxiv", "url", "date")
 TABLES = ("measurement", "measurements", "series", "conditions")
 MOST_FIGURES = 100_000
-#: Bytes of a file by which it is told apart.
-_HEAD = 65_536
+#: Bytes of the largest file that may be a record without saying so by its name.
+_LARGEST = 8_000_000
 
 
 def read_records(path: str | Path) -> tuple[Record, ...]:
     """Return the records of a TOML or JSON file, one for each ``source`` that its measurements name.
 
-    Keys outside of [[measurement]], and those of [conditions], hold for all of them; [[series]] are rows of a table, see
-    :func:`.series.expanded`. Raises InputError with every
-    problem of the file: no measurement, values that are no numbers, units that do not measure their metric.
+    Keys outside of [[measurement]], and those of [conditions], hold for all of them; [[series]] are rows of a table
+    (:func:`.series.expanded`). Raises InputError with every problem of the file: no measurement, values that are no
+    numbers, units that do not measure their metric.
     """
     where = str(path)
     return records_of(_load(Path(path)), where, Path(path).stem)
 
 
 def is_record(path: str | Path) -> bool:
-    """Say whether a file is written as a record: TOML, or JSON with measurements. False where it cannot be read."""
+    """Say whether a file is a record: it ends in .toml, or its TOML or JSON has measurements. False if unreadable."""
+    if str(path).endswith(".toml"):
+        return True
     try:
-        text = Path(path).read_bytes()[:_HEAD].decode("utf-8-sig", errors="replace")
-    except OSError:
+        if Path(path).stat().st_size > _LARGEST:
+            return False
+        text = Path(path).read_bytes().decode("utf-8-sig")
+        tables = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+    except (OSError, ValueError, RecursionError):
         return False
-    if text.lstrip().startswith("{"):
-        return bool(re.search(r'"(measurements?|series|metric)"\s*:', text)) and '"value' in text
-    rows = (row.strip() for row in text.splitlines())
-    first = next((row for row in rows if row and not row.startswith("#")), "")
-    return not first or bool(re.match(r"""\[\[?\s*[\w"'-]|[\w"'.-]+\s*=""", first))
+    return isinstance(tables, dict) and bool(
+        tables.keys() & {"measurement", "measurements", "series", "metric"}
+    )
 
 
 def _load(path: Path) -> dict[str, Any]:

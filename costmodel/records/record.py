@@ -15,8 +15,8 @@ class Figure:
 
     ``metric`` is a name of :data:`.vocabulary.METRICS`, or the report's own word where it is none of them
     (``dimension`` None: nothing can be computed from it). ``text``: value and unit as written. ``statistic``: mean,
-    p50, p95, ..., None where not stated. ``conditions``: what holds for this figure besides the record's. ``per_gpu``: it was
-    divided by the number of GPUs.
+    p50, p95, ..., None where not stated. ``conditions``: what holds for this figure besides the record's.
+    ``per_gpu``: it was divided by the number of GPUs.
     """
 
     name: str

@@ -17,7 +17,8 @@ def expanded(series: Any, problems: list[str]) -> list[Mapping[str, Any]]:
     ``over`` is a condition, ``at`` its values and ``values`` those of the metric, as many of them; a figure is called
     after the series' ``id`` and its place in it, as in ``prefill-2048``. All other keys hold for every figure.
 
-    >>> rows = expanded([{"id": "a", "metric": "ttft", "unit": "s", "over": "batch", "at": [1, 2], "values": [3, 4]}], [])
+    >>> table = {"id": "a", "metric": "ttft", "unit": "s", "over": "batch", "at": [1, 2], "values": [3, 4]}
+    >>> rows = expanded([table], [])
     >>> [(row["id"], row["batch"], row["value"]) for row in rows]
     [('a-1', 1, 3), ('a-2', 2, 4)]
     """
