@@ -132,6 +132,11 @@ def examine(case: Case) -> tuple[Finding, ...]:
     return tuple(sorted(dict.fromkeys(found), key=lambda f: GRADES.index(f.grade)))
 
 
+#: Inversions that nearly every figure has: those that say more come first.
+_OF_EACH = ("mfu", "mbu", "overhead_s", "effective_bytes_per_s", "prompt_tokens", "gpus_factor")
+
+
 def invert(case: Case) -> tuple[Inversion, ...]:
-    """Return what would explain the figures."""
-    return tuple(replace(i, record=case.record.name) for invert_ in INVERSIONS for i in invert_(case))
+    """Return what would explain the figures: what no stated hardware has first, what each figure has last."""
+    found = [replace(i, record=case.record.name) for invert_ in INVERSIONS for i in invert_(case)]
+    return tuple(sorted(found, key=lambda i: (i.plausible is not False, i.quantity in _OF_EACH)))
