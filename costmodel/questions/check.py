@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def ask_check(
     Raises InputError for files that cannot be read, with all their problems, and for bad names and values.
     """
     told = asked or CheckOptions()
-    cases = [(Case(record, told.given), name) for name in names for record in _read(name)]
+    cases = [(Case(record, told.given), name) for name in names for record in _selected(name, told.select)]
     absent = tuple(each for case, _ in cases for each in absent_of(case.record))
     findings, inversions = list[Finding](), list[Inversion]()
     yes, no = list[Counterpart](), list[Counterpart]()
@@ -107,7 +107,9 @@ def ask_check(
     )
 
 
-def _against_each_other(cases: Sequence[Case], asked: CheckOptions, varying: Collection[str]) -> tuple[Matched, ...]:
+def _against_each_other(
+    cases: Sequence[Case], asked: CheckOptions, varying: Collection[str]
+) -> tuple[Matched, ...]:
     """Every later result against the first, where each holds one run."""
     if len(cases) < 2 or any(case.record.form == "record" or len(case.runs) != 1 for case in cases):
         if varying:
@@ -115,6 +117,21 @@ def _against_each_other(cases: Sequence[Case], asked: CheckOptions, varying: Col
         return ()
     first, *others = (case.record for case in cases)
     return tuple(compare(first, other, varying, asked.given) for other in others)
+
+
+def _selected(name: str | Path, select: Mapping[str, str] | None) -> tuple[Record, ...]:
+    """The records of a file, or those whose requests are the ones selected. Raises InputError where none is."""
+    found = _read(name)
+    wanted = dict(select or {})
+    chosen = tuple(record for record in found if wanted.items() <= record.rows.items())
+    if not chosen:
+        known = "; ".join(
+            ", ".join(f"{k}={v}" for k, v in record.rows.items()) for record in found if record.rows
+        )
+        raise InputError(
+            f"--select fits no run; there are {known or 'no runs to select from'}", where=str(name)
+        )
+    return chosen
 
 
 def _read(name: str | Path) -> tuple[Record, ...]:

@@ -68,7 +68,7 @@ def predicted(cases: Collection[tuple[Case, str | Path]], asked: CheckOptions) -
         )
     predictions, diagnoses = [], []
     for case, path, run in chosen[:MOST_PREDICTED]:
-        detail = _detail(path, asked.select) if len(case.runs) == 1 else None
+        detail = _detail(path, case.record.rows) if len(case.runs) == 1 else None
         basis = _basis(case, run, detail, asked)
         found = predict(basis)
         predictions.append(found)
@@ -119,11 +119,11 @@ def _packaged(subject: Subject) -> str:
     return subject.gpu.name
 
 
-def _detail(path: str | Path, select: Mapping[str, str] | None) -> Detail | None:
+def _detail(path: str | Path, rows: Mapping[str, str]) -> Detail | None:
     """Requests of the run one by one, where its file has them."""
     if not Path(path).is_file():
         return None
     try:
-        return read_detail(path, select)
+        return read_detail(path, rows)
     except InputError:
         return None

@@ -37,7 +37,8 @@ class Record:
     """A report: its stated conditions by the names of :data:`.vocabulary.CONDITIONS`, and its figures.
 
     ``form``: the format it was read from. ``confidence``: primary, abstract, secondary or computed. ``unread``: keys
-    that nothing here understands, as they stand.
+    that nothing here understands, as they stand. ``rows``: which requests of its file are those of this run, by
+    column and text; empty: all.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Record:
     title: str | None = None
     unread: Mapping[str, object] = field(default_factory=dict, hash=False)
     warnings: tuple[str, ...] = ()
+    rows: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def conditions_of(self, figure: Figure) -> dict[str, Stated]:
         """Return the record's conditions and those of one figure, which count first."""

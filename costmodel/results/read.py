@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import InputError
 from ..inputs.traces.files import opened
 from ..inputs.traces.layouts import MEASURED
+from ..inputs.traces.results import RUN
 from ..inputs.traces.stage_logs import has_stages
 from ..records.record import Record
 from . import aiperf, guidellm, inferencex, prometheus, sglang_bench, startup, transfers, vllm_bench
@@ -87,7 +89,12 @@ def _records(text: str, where: str, name: str, path: Path) -> list[Record]:
     if _JSON.match(text):
         if aiperf.is_request_line(first) or has_stages(object_of(first)):
             return read_requests(path, name)
-        return [record for entry in entries_of(text, where) for record in _of_entry(entry, where, name)]
+        found = [record for entry in entries_of(text, where) for record in _of_entry(entry, where, name)]
+        return (
+            found
+            if len(found) < 2
+            else [replace(each, rows={RUN: str(n)}) for n, each in enumerate(found, 1)]
+        )
     if startup.is_log(text):
         return [startup.read_startup(text, where, name)]
     if prometheus.is_metrics(text):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ..inputs.traces import LoggedRequest, Notes, read_log, runs_of
@@ -32,13 +33,14 @@ _MEASURED: tuple[tuple[str, str, dict[str, str]], ...] = (
 def read_requests(path: Path, name: str) -> list[Record]:
     """Return a record for each run of a log. Raises InputError as ``read_log``."""
     runs = runs_of(path)
-    return [_record(path, run, name, len(runs) > 1) for run in runs]
+    differ = [key for key in runs[0] if len({run.get(key) for run in runs}) > 1]
+    return [replace(_record(path, run, name, differ), rows=run) for run in runs]
 
 
-def _record(path: Path, run: Mapping[str, str], name: str, several: bool) -> Record:
+def _record(path: Path, run: Mapping[str, str], name: str, differ: Collection[str]) -> Record:
     notes = Notes()
     log = list(read_log(path, run, notes, timed=False))
-    at = ", ".join(f"{key}={text}" for key, text in run.items()) if several else ""
+    at = ", ".join(f"{key}={run[key]}" for key in differ)
     sheet = Sheet({}, str(path), at)
     for key, text in run.items():
         if key in _RUN:
