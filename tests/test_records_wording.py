@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costmodel.families.meant import model_meant
+from costmodel.records.conditions import read_conditions
 from costmodel.records.machine import machine_of
 
 
@@ -67,3 +68,25 @@ def test_gpus_of_a_text(words: str, gpu: str | None, gpus: int | None) -> None:
 )
 def test_the_model_that_a_loose_name_means(words: str, model: str | None) -> None:
     assert model_meant(words) == model
+
+
+@pytest.mark.parametrize(
+    ("stated", "key", "value"),
+    [
+        (
+            {"scenario": "1P1D, MooncakeConnector, prefix cache off, 50 requests"},
+            "cache_state",
+            "prefix cache off",
+        ),
+        ({"scenario": "no prefix caching, concurrency 8"}, "concurrency", 8),
+        ({"scenario": "64 concurrent chats"}, "concurrency", 64),
+        ({"scenario": "batch size 16, greedy"}, "batch", 16),
+        ({"engine_flags": "--disable-radix-cache --tp 8"}, "cache_state", "prefix cache off"),
+        ({"scenario": "Server"}, "cache_state", None),
+        ({"scenario": "warm cache", "cache_state": "cold"}, "cache_state", "cold"),
+        ({"scenario": "warm cache", "cached_share": 0.5}, "cache_state", None),
+    ],
+)
+def test_conditions_in_the_words_of_a_scenario(stated: dict[str, object], key: str, value: object) -> None:
+    conditions = read_conditions(stated, "", []).stated
+    assert conditions.get(key) == value

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 from ..errors import InputError, nearest, shorten
 from ..units import UNITS, Dimension, format_si, parse_option
 from .record import Stated
+from .scenario import told_in_words
 from .vocabulary import CONDITIONS, UNSTATED
 
 _NAMES = {name: name for name in CONDITIONS} | {
@@ -62,6 +63,7 @@ def read_conditions(table: Mapping[str, Any], label: str, problems: list[str]) -
             problems.append(f"{at}: {name} is stated twice: {found.stated[name]!r} and {value!r}")
         elif not _unstated(value):
             _take(found, name, value, at, problems)
+    told_in_words(found.stated)
     return found
 
 
