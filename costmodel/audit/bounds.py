@@ -199,7 +199,9 @@ def _input_rate(subject: Subject, run: Run, figure: Figure) -> Floor:
 
 def _output_rate(subject: Subject, run: Run, figure: Figure) -> Floor:
     """Output tokens a second: a step makes one of each request under way; their products count for any number."""
-    gpus, rate = _gpus(subject.machine.gpus, subject), _per_second(figure, subject)
+    machine = subject.machine
+    decoding = (machine.decode or 0) * (machine.per_decode or 0) if machine.split else 0
+    gpus, rate = decoding or _gpus(machine.gpus, subject), _per_second(figure, subject)
     batch = run.number("batch", figure) or run.number("concurrency", figure) or _ANY_BATCH
     context = batch * (run.number("input_tokens", figure) or 0.0) if batch < _ANY_BATCH else 0.0
     least = _widened(subject, lambda dtype: subject.decode(batch, context, gpus, dtype))

@@ -19,11 +19,23 @@ _CACHE = re.compile(
 _CONCURRENCY = re.compile(
     r"(?:max[\s-])?concurrency\s*(?:of|=|:)?\s*(\d{1,6})\b|\b(\d{1,6})\s+concurrent\b", re.IGNORECASE
 )
+_VERSION = re.compile(r"(?<=[A-Za-z])[\s=@-]+v?(\d+\.\d+(?:[.+-]?\w+)*)", re.IGNORECASE)
 _BATCH = re.compile(r"\bbatch(?:[\s-]size)?\s*(?:of|=|:)?\s*(\d{1,5})\b", re.IGNORECASE)
 
 
+def _version(stated: dict[str, Stated]) -> None:
+    """An engine named with its version: "vLLM 0.6.3.post1", "TGI v2.0 with a patch"."""
+    engine = str(stated.get("engine", ""))
+    found = _VERSION.search(engine)
+    if not found or "engine_version" in stated:
+        return
+    stated["engine_version"] = found[1]
+    if found.end() == len(engine):
+        stated["engine"] = engine[: found.start()].strip()
+
+
 def told_in_words(stated: dict[str, Stated]) -> None:
-    """Add the state of the cache, clients and batch where only the scenario's words or the options state them.
+    """Add what only the words on scenario and engine, or its options, state: cache, clients, batch, version.
 
     >>> stated = {"scenario": "1P1D, prefix cache off, concurrency 16"}
     >>> told_in_words(stated)
@@ -37,6 +49,7 @@ def told_in_words(stated: dict[str, Stated]) -> None:
             stated["cache_state"] = cache[0]
         elif _OFF.search(flags):
             stated["cache_state"] = "prefix cache off"
+    _version(stated)
     clients, batch = _CONCURRENCY.search(words), _BATCH.search(words)
     if clients and "concurrency" not in stated:
         stated["concurrency"] = int(clients[1] or clients[2])
