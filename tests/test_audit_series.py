@@ -20,7 +20,7 @@ from costmodel.audit.lengths import check_lengths, invert_lengths
 from costmodel.audit.needed import check_far, invert_size
 from costmodel.audit.objectives import check_objectives
 from costmodel.audit.order import check_gaps, check_order, check_ranges, check_streams, invert_gaps
-from costmodel.audit.parallel import check_bytes_read
+from costmodel.audit.parallel import check_bytes_read, invert_prompt_all_reduces
 from costmodel.audit.predictions import check_predictions
 from costmodel.audit.ratios import check_ratios
 from costmodel.audit.repeats import check_repeats, invert_repeats
@@ -375,3 +375,13 @@ def test_the_bandwidth_from_which_on_a_fetch_pays(hardware: str, gigabytes: floa
     text = f'model = "Llama-3-70B"\nhardware = "{hardware}"\ntp = 8\ninput_tokens = 8192\n'
     (rate,) = values(invert_reuse, text + row("kv_transfer_time", 1, "s"), "break_even_bytes_per_s")
     assert rate == pytest.approx(gigabytes * 1e9, rel=0.07)
+
+
+def test_all_reduces_of_a_prompt_over_pcie() -> None:
+    text = 'model = "Llama-3-70B"\ntp = 4\ninput_tokens = 1024\n' + row("ttft", 1, "s")
+    # 160 x 2 x 3 / 4 x 1024 x 8192 x 2 B / 31.5 GB/s
+    wire = 160 * 1.5 * 1024 * 8192 * 2 / 31.5e9
+    assert values(invert_prompt_all_reduces, 'hardware = "4xL40S"\n' + text, "all_reduce_wire_s") == [
+        pytest.approx(wire, rel=0.01)
+    ]
+    assert values(invert_prompt_all_reduces, 'hardware = "4xH100"\n' + text, "all_reduce_wire_s") == []

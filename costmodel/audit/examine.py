@@ -24,7 +24,13 @@ from .memory import check_batch, check_clients, check_pool, check_weights
 from .needed import check_far, invert_size
 from .objectives import check_objectives
 from .order import check_gaps, check_order, check_ranges, check_streams, invert_gaps
-from .parallel import check_bytes_read, invert_all_reduce, invert_bytes_read, invert_tensor_parallel
+from .parallel import (
+    check_bytes_read,
+    invert_all_reduce,
+    invert_bytes_read,
+    invert_prompt_all_reduces,
+    invert_tensor_parallel,
+)
 from .peaks import check_links, check_memory_stated, check_peaks
 from .pool import check_blocks, check_bytes_per_token, check_full_length, check_weight_bytes
 from .predictions import check_predictions, invert_predictions
@@ -115,6 +121,7 @@ INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (
     invert_crossings,
     invert_tensor_parallel,
     invert_all_reduce,
+    invert_prompt_all_reduces,
     invert_bytes_read,
     invert_size,
     invert_lengths,

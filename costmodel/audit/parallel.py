@@ -16,6 +16,8 @@ CHECK = "bytes_read"
 _STEPS = ("user_throughput", "decode_step_time", "tpot", "itl")
 #: Relative miss of bytes up to which they agree, and beyond which they contradict.
 _CLOSE, _APART = 0.03, 0.25
+#: Bytes of an activation, and part of a prompt's time from which its all-reduces are told of.
+_ACTIVATION, _TELLING = 2.0, 0.05
 
 
 def step_seconds(figure: Figure) -> float:
@@ -74,6 +76,30 @@ def invert_all_reduce(case: Case) -> Iterator[Inversion]:
             )
             said = f"at most, if two all-reduces a layer are all that is beyond the bytes of {tp:g} GPUs"
             yield Inversion("all_reduce_s", each, (figure.name,), how, True, said)
+
+
+def invert_prompt_all_reduces(case: Case) -> Iterator[Inversion]:
+    """Say what the all-reduces of a prompt take on the link between the GPUs, where that is a part of its time."""
+    for run, figure in case.each("ttft", "prefill_time"):
+        tokens, tp = (
+            run.number("input_tokens", figure),
+            run.number("tp", figure) or run.number("prefill_tp", figure),
+        )
+        if not tokens or not tp or tp < 2 or figure.value <= 0:
+            continue
+        subject = case.subject(run, figure)
+        try:
+            each = 2 * (tp - 1) / tp * tokens * subject.model.hidden * _ACTIVATION
+            count, link = all_reduces(subject), subject.gpu.values.get(subject.gpu.tp_link or "")
+        except Unknown:
+            continue
+        if link is None or count * each / link.value < _TELLING * figure.value:
+            continue
+        time = count * each / link.value
+        told = f"{count} x {words.size(each)} a GPU / {words.rate(link.value)}"
+        part = f"{time / figure.value:.0%} of {figure.text}"
+        said = f"all-reduces over {tp:g} GPUs take {words.seconds(time)} at the link's rate, {part}"
+        yield Inversion("all_reduce_wire_s", time, (figure.name,), told, time <= figure.value, said)
 
 
 def all_reduces(subject: Subject) -> int:
