@@ -7,14 +7,14 @@ import tomllib
 import pytest
 
 from costmodel.audit.absent import absent_of, counted
-from costmodel.audit.bounds import check_bounds, invert_bounds
 from costmodel.audit.case import Case
+from costmodel.audit.checks.bounds import check_bounds, invert_bounds
+from costmodel.audit.checks.copies import check_copies, invert_copies
+from costmodel.audit.checks.identities import check_e2e, check_littles_law, check_rates
+from costmodel.audit.checks.load import check_capacity, check_offered
+from costmodel.audit.checks.trends import check_growth, invert_series, line
 from costmodel.audit.comparable import compared
-from costmodel.audit.copies import check_copies, invert_copies
 from costmodel.audit.finding import Finding
-from costmodel.audit.identities import check_e2e, check_littles_law, check_rates
-from costmodel.audit.load import check_capacity, check_offered
-from costmodel.audit.trends import check_growth, invert_series, line
 from costmodel.records.packaged import load_records
 from costmodel.records.read import records_of
 

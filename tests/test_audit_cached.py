@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from audit_records import case_of, found, row
 
-from costmodel.audit.cached import check_cached, check_ratio, check_repeated, invert_ratio
+from costmodel.audit.checks.cached import check_cached, check_ratio, check_repeated, invert_ratio
 
 # Llama-3.1-8B on one H100 (989 TFLOP/s): 6.98e9 weights beside the vocabulary's 0.53e9; 8,192 tokens take
 # 2 x 6.98e9 x 8,192 + attention of 32 layers x 4,096 x 4 x 8,192^2 / 2 = 1.14e14 + 1.76e13 flop = 133 ms.

@@ -6,7 +6,7 @@ import pytest
 from audit_records import found, row
 
 from costmodel.audit.case import Case
-from costmodel.audit.claims import check_populations
+from costmodel.audit.checks.claims import check_populations
 from costmodel.records.packaged import load_records
 
 CLAIM = "offline_below_server_share"

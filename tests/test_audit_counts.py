@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from audit_records import found, row
 
-from costmodel.audit.counts import check_characters
+from costmodel.audit.checks.counts import check_characters
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from audit_records import found, row
 
-from costmodel.audit.memory import check_batch, check_clients, check_pool, check_weights
+from costmodel.audit.checks.memory import check_batch, check_clients, check_pool, check_weights
 
 # Llama-2-7B: 6.738e9 x 2 B = 12.55 GiB; 32 layers x 2 x 32 KV heads x 128 x 2 B = 524,288 B a token.
 A10 = 'model = "Llama-2-7B"\nhardware = "A10 24GB"\n'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from audit_records import found, row
 
-from costmodel.audit.peaks import check_links, check_memory_stated, check_peaks
+from costmodel.audit.checks.peaks import check_links, check_memory_stated, check_peaks
 
 
 @pytest.mark.parametrize(

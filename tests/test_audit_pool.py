@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from audit_records import found, row
 
-from costmodel.audit.pool import check_blocks, check_bytes_per_token, check_full_length, check_weight_bytes
+from costmodel.audit.checks.pool import (
+    check_blocks,
+    check_bytes_per_token,
+    check_full_length,
+    check_weight_bytes,
+)
 
 
 @pytest.mark.parametrize(

@@ -7,28 +7,28 @@ from collections.abc import Callable, Iterable
 import pytest
 from audit_records import case_of, found, row
 
-from costmodel.audit.bounds import check_bounds
-from costmodel.audit.bursts import check_bursts, invert_bursts
 from costmodel.audit.case import Case
-from costmodel.audit.chunks import check_chunks, invert_chunk_sizes, invert_chunks
-from costmodel.audit.copies import check_copies
-from costmodel.audit.crossings import invert_crossings
-from costmodel.audit.descriptors import invert_blocks, invert_posting
+from costmodel.audit.checks.bounds import check_bounds
+from costmodel.audit.checks.bursts import check_bursts, invert_bursts
+from costmodel.audit.checks.chunks import check_chunks, invert_chunk_sizes, invert_chunks
+from costmodel.audit.checks.copies import check_copies
+from costmodel.audit.checks.crossings import invert_crossings
+from costmodel.audit.checks.descriptors import invert_blocks, invert_posting
+from costmodel.audit.checks.interference import check_chunk_gaps, check_stalls, invert_stalls
+from costmodel.audit.checks.lengths import check_lengths, invert_lengths
+from costmodel.audit.checks.needed import check_far, invert_size
+from costmodel.audit.checks.objectives import check_objectives
+from costmodel.audit.checks.order import check_gaps, check_order, check_ranges, check_streams, invert_gaps
+from costmodel.audit.checks.parallel import check_bytes_read, invert_prompt_all_reduces
+from costmodel.audit.checks.predictions import check_predictions
+from costmodel.audit.checks.ratios import check_ratios
+from costmodel.audit.checks.repeats import check_repeats, invert_repeats
+from costmodel.audit.checks.reuse import invert_reuse
+from costmodel.audit.checks.saturated import check_saturated
+from costmodel.audit.checks.split import invert_ratios, invert_split, invert_wire
+from costmodel.audit.checks.sweeps import check_scaling, check_sweeps, invert_scaling
+from costmodel.audit.checks.trends import check_serial
 from costmodel.audit.finding import Finding, Inversion
-from costmodel.audit.interference import check_chunk_gaps, check_stalls, invert_stalls
-from costmodel.audit.lengths import check_lengths, invert_lengths
-from costmodel.audit.needed import check_far, invert_size
-from costmodel.audit.objectives import check_objectives
-from costmodel.audit.order import check_gaps, check_order, check_ranges, check_streams, invert_gaps
-from costmodel.audit.parallel import check_bytes_read, invert_prompt_all_reduces
-from costmodel.audit.predictions import check_predictions
-from costmodel.audit.ratios import check_ratios
-from costmodel.audit.repeats import check_repeats, invert_repeats
-from costmodel.audit.reuse import invert_reuse
-from costmodel.audit.saturated import check_saturated
-from costmodel.audit.split import invert_ratios, invert_split, invert_wire
-from costmodel.audit.sweeps import check_scaling, check_sweeps, invert_scaling
-from costmodel.audit.trends import check_serial
 
 
 def values(invert: Callable[[Case], Iterable[Inversion]], text: str, quantity: str) -> list[float | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from audit_records import found, row
 
-from costmodel.audit.shares import check_shares
+from costmodel.audit.checks.shares import check_shares
 
 LPLD = (
     row("prefill_queue_time", 59.2, "ms", statistic="p95", workload="LPLD")

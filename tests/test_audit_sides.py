@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from audit_records import found, row
 
-from costmodel.audit.sides import check_gpus, check_prefill_twice, check_ratio_of_two, check_tokens
+from costmodel.audit.checks.sides import check_gpus, check_prefill_twice, check_ratio_of_two, check_tokens
 
 
 def ttfts(apart: float, whole: float, **more: object) -> str:

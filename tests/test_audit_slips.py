@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from audit_records import found, row
 
-from costmodel.audit.slips import check_copy_bytes, check_kv_bytes, check_payload
+from costmodel.audit.checks.slips import check_copy_bytes, check_kv_bytes, check_payload
 
 # Qwen3-8B: 36 layers x 2 x 8 KV heads x 128 x 2 B = 147,456 B a token; a block of 16 tokens is 2.25 MiB.
 MOONCAKE = 'model = "Qwen3-8B"\nhardware = "H800, TP8"\nblock_size = 16\n'

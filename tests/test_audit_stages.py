@@ -6,7 +6,7 @@ import pytest
 from audit_records import case_of, found, row
 from test_audit_shares import HPHD, LPLD
 
-from costmodel.audit.stages import check_stages, invert_handover
+from costmodel.audit.checks.stages import check_stages, invert_handover
 
 
 def stages(statistic: str, *, queue: float, prefill: float, copy: float, wait: float, ttft: float) -> str:

@@ -13,7 +13,8 @@ import pytest
 import costmodel
 
 PUBLIC = {
-    "ask_recommend", "ask_replay", "ask_break_even", "ask_step", "ask_kv", "ask_transfer", "ask_validate", "ask_check", "CheckOptions", "read_records", "load_records", "read_results",
+    "ask_recommend", "ask_replay", "ask_break_even", "ask_step", "ask_kv", "ask_transfer", "ask_validate",
+    "ask_check", "CheckOptions", "read_records", "load_records", "read_results",
     "ask_calibrate", "ask_calibrate_copies",
     "ask_calibrate_requests", "ask_calibrate_stack", "load_efficiency", "load_steps", "load_stack",
     "Loop", "closed_loop",

@@ -89,7 +89,12 @@ def _split(record: Record) -> bool:
 
 def _wired(record: Record) -> bool:
     """Whether the words on hardware name a wire and its rate."""
-    return bool(re.search(r"[Nn][Vv][Ll]ink|[Cc]onnect[Xx]|\d\s*G(bps|b/s|bE|bit)", str(record.conditions.get("hardware", ""))))
+    return bool(
+        re.search(
+            r"[Nn][Vv][Ll]ink|[Cc]onnect[Xx]|\d\s*G(bps|b/s|bE|bit)",
+            str(record.conditions.get("hardware", "")),
+        )
+    )
 
 
 def absent_of(record: Record) -> tuple[Absent, ...]:

@@ -5,46 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from .bounds import check_bounds, invert_bounds
-from .bursts import check_bursts, invert_bursts
-from .cached import check_cached, check_ratio, check_repeated, invert_ratio
 from .case import Case
-from .chunks import check_chunks, invert_chunk_sizes, invert_chunks
-from .claims import check_populations
-from .copies import check_copies, invert_copies
-from .counts import check_characters
-from .crossings import invert_crossings
-from .descriptors import invert_blocks, invert_descriptor_sizes, invert_descriptors, invert_posting
-from .finding import GRADES, Finding, Inversion
-from .identities import check_e2e, check_littles_law, check_rates
-from .interference import check_chunk_gaps, check_stalls, invert_stalls
-from .lengths import check_lengths, invert_lengths
-from .load import check_capacity, check_offered
-from .memory import check_batch, check_clients, check_pool, check_weights
-from .needed import check_far, invert_size
-from .objectives import check_objectives
-from .order import check_gaps, check_order, check_ranges, check_streams, invert_gaps
-from .parallel import (
+from .checks.bounds import check_bounds, invert_bounds
+from .checks.bursts import check_bursts, invert_bursts
+from .checks.cached import check_cached, check_ratio, check_repeated, invert_ratio
+from .checks.chunks import check_chunks, invert_chunk_sizes, invert_chunks
+from .checks.claims import check_populations
+from .checks.copies import check_copies, invert_copies
+from .checks.counts import check_characters
+from .checks.crossings import invert_crossings
+from .checks.descriptors import invert_blocks, invert_descriptor_sizes, invert_descriptors, invert_posting
+from .checks.identities import check_e2e, check_littles_law, check_rates
+from .checks.interference import check_chunk_gaps, check_stalls, invert_stalls
+from .checks.lengths import check_lengths, invert_lengths
+from .checks.load import check_capacity, check_offered
+from .checks.memory import check_batch, check_clients, check_pool, check_weights
+from .checks.needed import check_far, invert_size
+from .checks.objectives import check_objectives
+from .checks.order import check_gaps, check_order, check_ranges, check_streams, invert_gaps
+from .checks.parallel import (
     check_bytes_read,
     invert_all_reduce,
     invert_bytes_read,
     invert_prompt_all_reduces,
     invert_tensor_parallel,
 )
-from .peaks import check_links, check_memory_stated, check_peaks
-from .pool import check_blocks, check_bytes_per_token, check_full_length, check_weight_bytes
-from .predictions import check_predictions, invert_predictions
-from .ratios import check_ratios
-from .repeats import check_repeats, invert_repeats
-from .reuse import invert_reuse
-from .saturated import check_saturated, invert_saturated
-from .shares import check_shares
-from .sides import check_gpus, check_prefill_twice, check_ratio_of_two, check_tokens
-from .slips import check_copy_bytes, check_kv_bytes, check_payload
-from .split import invert_ratios, invert_split, invert_wire
-from .stages import check_stages, invert_handover
-from .sweeps import check_scaling, check_sweeps, invert_scaling
-from .trends import check_growth, check_serial, invert_series
+from .checks.peaks import check_links, check_memory_stated, check_peaks
+from .checks.pool import check_blocks, check_bytes_per_token, check_full_length, check_weight_bytes
+from .checks.predictions import check_predictions, invert_predictions
+from .checks.ratios import check_ratios
+from .checks.repeats import check_repeats, invert_repeats
+from .checks.reuse import invert_reuse
+from .checks.saturated import check_saturated, invert_saturated
+from .checks.shares import check_shares
+from .checks.sides import check_gpus, check_prefill_twice, check_ratio_of_two, check_tokens
+from .checks.slips import check_copy_bytes, check_kv_bytes, check_payload
+from .checks.split import invert_ratios, invert_split, invert_wire
+from .checks.stages import check_stages, invert_handover
+from .checks.sweeps import check_scaling, check_sweeps, invert_scaling
+from .checks.trends import check_growth, check_serial, invert_series
+from .finding import GRADES, Finding, Inversion
 
 CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_bounds,
