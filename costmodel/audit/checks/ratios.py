@@ -38,6 +38,20 @@ _LAYOUT = {
     "link",
     "connector",
 }
+#: Conditions of what was asked, not of how it was done: a gain is claimed over another way, not another load.
+_LOAD = {
+    "workload",
+    "model",
+    "input_tokens",
+    "output_tokens",
+    "input_length",
+    "output_length",
+    "concurrency",
+    "batch",
+    "burst",
+    "arrival_rate",
+    "requests",
+}
 #: Relative miss up to which a claim is what two figures give.
 _CLOSE = 0.03
 
@@ -95,9 +109,9 @@ def _pairs(case: Case, claim: Figure, what: str) -> list[tuple[Figure, Figure]]:
 
 
 def _comparable(a: Figure, b: Figure) -> bool:
-    """Whether two figures are one quantity under conditions that differ in one."""
+    """Whether two figures are one quantity of one load, got in ways that differ in one condition."""
     if (a.metric, a.statistic, a.per_gpu) != (b.metric, b.statistic, b.per_gpu):
         return False
     keys = a.conditions.keys() | b.conditions.keys()
     differing = {key for key in keys if a.conditions.get(key) != b.conditions.get(key)}
-    return bool(differing) and len(differing - _LAYOUT) <= 1
+    return bool(differing) and not differing & _LOAD and len(differing - _LAYOUT) <= 1
