@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .questions.calibrate_requests import ask_calibrate_requests as ask_calibrate_requests
     from .questions.calibrate_stack import ask_calibrate_stack as ask_calibrate_stack
     from .questions.check import ask_check as ask_check
-    from .questions.check_predict import CheckOptions as CheckOptions
+    from .questions.check_options import CheckOptions as CheckOptions
     from .questions.kv import ask_kv as ask_kv
     from .questions.recommend import ask_recommend as ask_recommend
     from .questions.replay import ask_replay as ask_replay
@@ -162,7 +162,7 @@ _MODULES = {
     "questions.calibrate_requests": ("ask_calibrate_requests",),
     "questions.calibrate_stack": ("ask_calibrate_stack",),
     "questions.check": ("ask_check",),
-    "questions.check_predict": ("CheckOptions",),
+    "questions.check_options": ("CheckOptions",),
     "questions.kv": ("ask_kv",),
     "questions.recommend": ("ask_recommend",),
     "questions.replay": ("ask_replay",),

@@ -51,7 +51,7 @@ def command(files: tuple[str, ...], **options: Any) -> object:
       costmodel check before.json after.json --varying max_num_batched_tokens
     """
     from ..questions.check import ask_check
-    from ..questions.check_predict import CheckOptions
+    from ..questions.check_options import CheckOptions
 
     passed = frozenset(stated(click.get_current_context()))
     given = {_CONDITIONS[key]: options.pop(key) for key in _CONDITIONS}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..answer import About
 from ..audit.absent import Absent, absent_of, counted
@@ -14,14 +15,17 @@ from ..audit.examine import examine, invert
 from ..audit.finding import Finding, Inversion
 from ..audit.match import Matched, compare
 from ..data import is_path
-from ..diagnosis.answer import Diagnosis
-from ..diagnosis.predict import Prediction
 from ..errors import InputError
 from ..records import Figure, Record, Stated
 from ..records.packaged import load_records
 from ..records.read import is_record, read_records
 from ..results import read_results
-from .check_predict import CheckOptions, predicted
+from .check_options import CheckOptions
+
+if TYPE_CHECKING:
+    from ..diagnosis.answer import Diagnosis
+    from ..diagnosis.predict import Prediction
+    from .check_predict import Predicted
 
 SCHEMA = "costmodel.check/1"
 
@@ -77,6 +81,7 @@ def ask_check(
     Raises InputError for files that cannot be read, with all their problems, and for bad names and values.
     """
     told = asked or CheckOptions()
+    told.check()
     cases = [(Case(record, told.given), name) for name in names for record in _selected(name, told.select)]
     absent = tuple(each for case, _ in cases for each in absent_of(case.record))
     findings, inversions = list[Finding](), list[Inversion]()
@@ -88,7 +93,7 @@ def ask_check(
         yes += comparable
         no += not_comparable
         inversions += invert(case)
-    beside = predicted(cases, told)
+    beside = _predicted(cases, told)
     missing, conditions = counted(absent)
     return CheckAnswer(
         schema=SCHEMA,
@@ -100,11 +105,21 @@ def ask_check(
         comparable_with=tuple(yes),
         not_comparable_with=tuple(no),
         inversions=tuple(inversions),
-        predictions=beside.predictions,
-        diagnoses=beside.diagnoses,
+        predictions=beside.predictions if beside else (),
+        diagnoses=beside.diagnoses if beside else (),
         comparisons=_against_each_other([case for case, _ in cases], told, varying),
-        about=_about([case for case, _ in cases], told, beside.warnings),
+        about=_about([case for case, _ in cases], told, beside.warnings if beside else ()),
     )
+
+
+def _predicted(cases: Sequence[tuple[Case, str | Path]], asked: CheckOptions) -> Predicted | None:
+    """Results beside their predictions, records where that is wanted; replays are loaded only for these."""
+    chosen = [(case, path) for case, path in cases if asked.wanted or case.record.form != "record"]
+    if not chosen:
+        return None
+    from .check_predict import predicted
+
+    return predicted(chosen, asked)
 
 
 def _against_each_other(

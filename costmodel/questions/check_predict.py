@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..audit.case import Case
@@ -14,35 +14,11 @@ from ..diagnosis.detail import Detail, read_detail
 from ..diagnosis.diagnose import diagnose
 from ..diagnosis.predict import Basis, Prediction, predict, prepare
 from ..errors import InputError
-from ..families import read_model
-from ..inputs.hardware import gpu_names, load_gpu
-from ..inputs.link import load_connector, load_link
-from ..inputs.model import Model
-from ..inputs.stack import packaged_stack
-from ..records import Stated
-from ..serving.instance import InstanceKind
-from ..serving.scenario import Scenario
-from ..serving.table import StepTable
+from ..inputs.hardware import gpu_names
+from .check_options import CheckOptions
 
 #: Runs of all files that are predicted, and those whose settings are moved: each takes a replay, or a dozen.
 MOST_PREDICTED, MOST_DIAGNOSED = 64, 3
-
-
-@dataclass(frozen=True)
-class CheckOptions:
-    """What a user says of the runs: ``scenario`` with an empty model or hardware where the result states it.
-
-    ``passed``: names of what was passed, which counts before what the result states. ``given``: conditions that the
-    result does not state. ``wanted``: predict records, too, not only results. ``strategy``: asked for.
-    """
-
-    scenario: Scenario = field(default_factory=lambda: Scenario("", ""))
-    passed: Collection[str] = ()
-    given: Mapping[str, Stated] = field(default_factory=dict, hash=False)
-    strategy: str | None = None
-    wanted: bool = False
-    select: Mapping[str, str] | None = None
-    tables: Callable[[InstanceKind], StepTable] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,9 +31,8 @@ class Predicted:
 
 
 def predicted(cases: Collection[tuple[Case, str | Path]], asked: CheckOptions) -> Predicted:
-    """Return the runs of cases beside their predictions. Raises InputError for bad names or values."""
-    _check(asked)
-    chosen = [(case, path, run) for case, path in cases for run in case.runs if _asked(case, asked)]
+    """Return the runs of cases beside their predictions."""
+    chosen = [(case, path, run) for case, path in cases for run in case.runs]
     warnings = []
     if len(chosen) > MOST_PREDICTED:
         warnings.append(f"{len(chosen)} runs: the first {MOST_PREDICTED} are predicted")
@@ -77,11 +52,6 @@ def predicted(cases: Collection[tuple[Case, str | Path]], asked: CheckOptions) -
     return Predicted(tuple(predictions), tuple(diagnoses), tuple(warnings))
 
 
-def _asked(case: Case, asked: CheckOptions) -> bool:
-    """Results are predicted, records where that is wanted."""
-    return case.record.form != "record" or asked.wanted
-
-
 def _basis(case: Case, run: Run, detail: Detail | None, asked: CheckOptions) -> Basis:
     """What a run is predicted from; nothing, with the reason, where its model or GPU is neither stated nor passed."""
     subject, scenario = case.subject(run), asked.scenario
@@ -97,20 +67,6 @@ def _basis(case: Case, run: Run, detail: Detail | None, asked: CheckOptions) -> 
         )  # fmt: skip
     except InputError as why:  # of what the run states: what was passed is checked before
         return Basis(run, asked.given, detail, None, None, str(why), None)
-
-
-def _check(asked: CheckOptions) -> None:
-    """Check names that were passed, before any run is looked at. Raises InputError."""
-    scenario = asked.scenario
-    if scenario.model:
-        _ = scenario.model if isinstance(scenario.model, Model) else read_model(scenario.model)
-    for gpu in (scenario.hardware, scenario.prefill_hardware, scenario.decode_hardware):
-        if gpu:
-            load_gpu(gpu)
-    load_link(scenario.link)
-    load_connector(scenario.connector)
-    if isinstance(scenario.stack, str | Path):
-        packaged_stack(str(scenario.stack))
 
 
 def _packaged(subject: Subject) -> str:

@@ -19,6 +19,8 @@ _NAMES = {name: name for name in CONDITIONS} | {
 #: Where a count given in words is kept: it is stated, though nothing can be computed from it.
 _IN_WORDS = {"input_tokens": "input_length", "output_tokens": "output_length"}
 _MOST = 1e15
+#: Keys under which a record may list what its report does not state; that follows from what it does state.
+SAID_ABSENT = ("absent", "unstated", "not_stated")
 
 
 class Conditions(NamedTuple):
@@ -53,6 +55,8 @@ def read_conditions(table: Mapping[str, Any], label: str, problems: list[str]) -
     """
     found = Conditions({}, {}, [])
     for key, value in table.items():
+        if key.strip().lower() in SAID_ABSENT:
+            continue
         name, at = condition_named(key), f"{label}: {key}" if label else key
         if name is None:
             found.unread[key] = value

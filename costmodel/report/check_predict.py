@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
+from typing import TYPE_CHECKING
 
 from ..audit.match import Matched
-from ..diagnosis.answer import Diagnosed, Diagnosis
-from ..diagnosis.levers import Lever
-from ..diagnosis.predict import Prediction, RateRow, Row
 from ..questions.check import CheckAnswer
 from .page import Block, Heading, Table, banded, shown
 from .render import plain_block
+
+if TYPE_CHECKING:
+    from ..diagnosis.answer import Diagnosed, Diagnosis
+    from ..diagnosis.levers import Lever
+    from ..diagnosis.predict import Prediction, RateRow, Row
 
 HEADERS = ("figure", "measured", "predicted (band)", "ratio", "inside")
 #: Levers of a figure that are told.

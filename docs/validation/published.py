@@ -12,7 +12,7 @@ from statistics import median
 from costmodel.audit.finding import GRADES, HOLDS, NOT_COMPUTABLE
 from costmodel.diagnosis.predict import Prediction, Row
 from costmodel.questions.check import CheckAnswer, ask_check
-from costmodel.questions.check_predict import CheckOptions
+from costmodel.questions.check_options import CheckOptions
 from costmodel.records.packaged import record_names
 from costmodel.serving.scenario import Scenario
 
