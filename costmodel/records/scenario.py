@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 
+from .flags import of_activations, stated_by_options
 from .record import Stated
 
-#: Options that turn the prefix cache off.
-_OFF = re.compile(
-    r"--no-enable-prefix-caching|--disable-radix-cache|enable[_-]prefix[_-]caching[=\s]+(?:false|0)",
-    re.IGNORECASE,
-)
 _CACHE = re.compile(
     r"(?:no\s+)?prefix[\s-]cach\w*\s*(?:is\s+|was\s+)?(?:off|disabled|on|enabled)\b|no\s+prefix[\s-]cach\w*"
     r"|\b(?:cold|warm|flushed|cleared)\s+(?:prefix[\s-])?cache\b",
@@ -19,6 +15,12 @@ _CACHE = re.compile(
 _CONCURRENCY = re.compile(
     r"(?:max[\s-])?concurrency\s*(?:of|=|:)?\s*(\d{1,6})\b|\b(\d{1,6})\s+concurrent\b", re.IGNORECASE
 )
+#: Arrivals that are no process: every request is sent at the start.
+AT_ONCE = re.compile(
+    r"all at once|at once|simultaneous|(?:rate|qps)\W*(?:is\s+)?(?:inf|infinit\w*)\b|^inf$", re.IGNORECASE
+)
+#: Conditions that say what a cache held.
+_CACHED = {"cache_state", "cached_tokens", "cached_share"}
 _VERSION = re.compile(r"(?<=[A-Za-z])[\s=@-]+v?(\d+\.\d+(?:[.+-]?\w+)*)", re.IGNORECASE)
 _BATCH = re.compile(r"\bbatch(?:[\s-]size)?\s*(?:of|=|:)?\s*(\d{1,5})\b", re.IGNORECASE)
 
@@ -34,6 +36,23 @@ def _version(stated: dict[str, Stated]) -> None:
         stated["engine"] = engine[: found.start()].strip()
 
 
+def _options(stated: dict[str, Stated]) -> None:
+    """Options of the engine state what nothing else does, and the weights' dtype beside that of activations."""
+    for condition, value in stated_by_options(stated).items():
+        if condition == "cache_state" and _CACHED & stated.keys():
+            continue
+        if condition == "dtype" and condition in stated and of_activations(stated[condition]):
+            stated[condition] = value
+        stated.setdefault(condition, value)
+
+
+def _at_once(stated: dict[str, Stated]) -> None:
+    """Requests that are all sent at once, with no limit on clients, are a burst of them."""
+    count, arrivals = stated.get("requests"), str(stated.get("arrival_process", ""))
+    if count and AT_ONCE.search(arrivals) and not {"burst", "concurrency", "arrival_rate"} & stated.keys():
+        stated["burst"] = count
+
+
 def told_in_words(stated: dict[str, Stated]) -> None:
     """Add what only the words on scenario and engine, or its options, state: cache, clients, batch, version.
 
@@ -42,14 +61,13 @@ def told_in_words(stated: dict[str, Stated]) -> None:
     >>> stated["cache_state"], stated["concurrency"]
     ('prefix cache off', 16)
     """
-    words, flags = str(stated.get("scenario", "")), str(stated.get("engine_flags", ""))
+    words = str(stated.get("scenario", ""))
     cache = _CACHE.search(words)
-    if "cache_state" not in stated and not {"cached_tokens", "cached_share"} & stated.keys():
-        if cache:
-            stated["cache_state"] = cache[0]
-        elif _OFF.search(flags):
-            stated["cache_state"] = "prefix cache off"
+    if cache and not _CACHED & stated.keys():
+        stated["cache_state"] = cache[0]
+    _options(stated)
     _version(stated)
+    _at_once(stated)
     clients, batch = _CONCURRENCY.search(words), _BATCH.search(words)
     if clients and "concurrency" not in stated:
         stated["concurrency"] = int(clients[1] or clients[2])

@@ -1,40 +1,13 @@
-"""Options of engines, by their names in logs and reports, as conditions."""
+"""Options of engines, as logs and results of benchmarks list them, as conditions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
+from ..records.flags import OWN_CHOICE
 from .sheet import Sheet
 
-VLLM = {
-    "model": "model",
-    "tensor_parallel_size": "tp",
-    "pipeline_parallel_size": "pp",
-    "max_model_len": "max_model_len",
-    "max_seq_len": "max_model_len",
-    "max_num_batched_tokens": "max_num_batched_tokens",
-    "max_num_seqs": "max_num_seqs",
-    "gpu_memory_utilization": "memory_utilization",
-    "block_size": "block_size",
-    "kv_cache_dtype": "kv_dtype",
-    "dtype": "dtype",
-}
-SGLANG = {
-    "model_path": "model",
-    "tp_size": "tp",
-    "pp_size": "pp",
-    "ep_size": "ep",
-    "context_length": "max_model_len",
-    "chunked_prefill_size": "max_num_batched_tokens",
-    "max_running_requests": "max_num_seqs",
-    "mem_fraction_static": "memory_utilization",
-    "page_size": "block_size",
-    "kv_cache_dtype": "kv_dtype",
-    "dtype": "dtype",
-}
-#: Values by which an engine chooses for itself: they state nothing.
-_OWN_CHOICE = ("auto", "none", "null", "")
 _ON, _OFF = ("true", "1"), ("false", "0")
 
 
@@ -43,11 +16,11 @@ def state_args(sheet: Sheet, args: Mapping[str, object], names: Mapping[str, str
     quantized = str(args.get("quantization") or "none").lower()
     for option, condition in names.items():
         text = str(args.get(option)).removeprefix("torch.")
-        if text.lower() in _OWN_CHOICE or (condition == "dtype" and quantized not in _OWN_CHOICE):
+        if text.lower() in OWN_CHOICE or (condition == "dtype" and quantized not in OWN_CHOICE):
             continue
         if not sheet.state(condition, text, f"{said}, {option}"):
             sheet.note(f"{said}, {option}: {text[:60]!r} is no {condition}")
-    if quantized not in _OWN_CHOICE:
+    if quantized not in OWN_CHOICE:
         sheet.state("dtype", quantized, f"{said}, quantization")
     _state_cache(sheet, args, said)
     _state_apart(sheet, args, said)
@@ -67,7 +40,7 @@ def _state_apart(sheet: Sheet, args: Mapping[str, object], said: str) -> None:
     )
     if connector:
         sheet.state("connector", connector[1], said)
-    elif str(args.get("disaggregation_mode") or "null").lower() not in _OWN_CHOICE:
+    elif str(args.get("disaggregation_mode") or "null").lower() not in OWN_CHOICE:
         sheet.state("connector", args.get("disaggregation_transfer_backend"), said)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ..records.flags import SGLANG
 from ..records.record import Record
 from .bench import read_lengths, read_measures, state_load, state_requests
-from .engine_args import SGLANG, state_args
+from .engine_args import state_args
 from .sheet import Sheet
 
 FORM = "SGLang bench_serving"

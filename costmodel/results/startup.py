@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 
 from ..errors import shorten
+from ..records.flags import SGLANG, VLLM
 from ..records.record import Record
 from . import wordings
 from .arguments import options_of
-from .engine_args import SGLANG, VLLM, state_args
+from .engine_args import state_args
 from .sheet import Sheet
 
 FORM = "start-up log"
