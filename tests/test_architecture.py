@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import re
 from pathlib import Path
 
@@ -60,3 +61,13 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 
 def test_modules_stay_short() -> None:
     assert {str(f) for f in FILES if len(f.read_text().splitlines()) >= 400} == set()
+
+
+def test_every_package_is_installed() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    listed = set(config["options"]["packages"].split())
+    folders = {path.parent for path in (ROOT / "costmodel").rglob("__init__.py")}
+    assert {".".join(folder.relative_to(ROOT).parts) for folder in folders} == {
+        name for name in listed if "._" not in name
+    }
