@@ -257,7 +257,7 @@ def test_metrics_by_other_names(written: str, metric: str, statistic: str | None
         ({"hardware": "DGX-H100x8"}, "h100-sxm", 8, None, None),
         ({"hardware": "8 x A40-48G"}, "a40", 8, None, None),
         ({"hardware": "H100 80GB SXM5 x 8"}, "h100-sxm", 8, None, None),
-        ({"hardware": "NVIDIA GB200 NVL72"}, "gb200", None, None, None),
+        ({"hardware": "NVIDIA GB200 NVL72"}, "gb200", 72, None, None),
         ({"hardware": "M2 Pro"}, None, None, None, None),
         ({"hardware": "RTX 4090 + A100"}, None, None, None, None),
         ({}, None, None, None, None),

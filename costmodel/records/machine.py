@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ..data import Sourced
-from ..inputs.hardware import DTYPES, SCHEMA, Gpu, load_gpu, packaged_name
-from .figures import in_si
+from ..inputs.hardware import Gpu, load_gpu
+from .boards import as_stated, boards_in
+from .counting import MOST_GPUS, Counted, counted
 from .record import Stated
-from .wording import counted_in, nodes_in, plain_words, without_instances
+from .wording import plain_words
 
-_SPLIT = re.compile(r"[,;()+/]|\bwith\b|\beach\b|\band\b|\bper\b|\bof\b", re.IGNORECASE)
 _TOPOLOGY = re.compile(r"(?<![A-Za-z0-9])(\d{1,3})\s*[Pp]\s*:?\s*(\d{1,3})\s*[Dd](?![A-Za-z0-9])")
 _NODES = re.compile(r"(\d{1,4})\s+(prefill|decode)?\s*nodes?\b", re.IGNORECASE)
-_PLURAL = re.compile(
-    r"\b(cluster|nodes|servers|fleet|gpus|several|multiple|pods?|rack|nvl\d+)\b", re.IGNORECASE
-)
-#: A number with its x, before words that may stand between it and a name ("8x virtualized NVIDIA").
-_COUNTED = re.compile(
-    r"(?i)(\d{1,4})\s*[x×]\s*(?:(?!nodes?\b|servers?\b|hosts?\b|pods?\b|with\b|of\b)[a-z][\w-]*\s*){1,4}$"
-)
-#: Words or numbers of several GPUs whose number was not read: one is not meant then.
-_SEVERAL = re.compile(
-    r"(?i)(?<!pcie )(?<![\w.])\d+\s*[x×]|\b\d+-way\b|\bcards\b|\bboards\b|\bpair\b|\bdual\b|\bx\s?(?!16\b)\d{1,3}\b"
-)
-#: What may stand between a number and the name of a GPU.
-_BETWEEN = ("x", "×", "*", "nvidia", "amd", "google", "node", "nodes")
-MOST_GPUS = 100_000
+_ROLES = ("prefill", "decode")
 _ONE_MEANT = "one is meant"
 
 
@@ -38,7 +24,8 @@ class Machine:
     """What runs: ``gpu`` None where it is not stated or not known, with the ``reason``.
 
     ``gpus``: all of them; ``per_prefill`` and ``per_decode``: those of one instance; ``prefill`` and ``decode``:
-    instances (``decode`` 0: one pool). None: not stated. ``said``: how the words were read.
+    instances (``decode`` 0: one pool). None: not stated. ``said``: how the words were read. ``decoding``: the
+    machine of the decode instances, where a report names each side's GPUs; the rest is then of prefill.
     """
 
     gpu: Gpu | None = None
@@ -49,6 +36,7 @@ class Machine:
     prefill: int | None = None
     decode: int | None = None
     said: tuple[str, ...] = ()
+    decoding: Machine | None = None
 
     @property
     def split(self) -> bool:
@@ -73,183 +61,101 @@ class Machine:
 
 def machine_of(conditions: Mapping[str, Stated]) -> Machine:
     """Return the machine that stated conditions mean. Raises nothing: what cannot be read stays None."""
+    sides = _sides(conditions)
+    return _of_two(conditions, *sides) if sides else _of_one(conditions)
+
+
+def _of_one(conditions: Mapping[str, Stated]) -> Machine:
+    """The machine of a report that names its GPUs once."""
     text = " ".join(str(conditions[key]) for key in ("hardware", "topology") if key in conditions)
     named = str(conditions.get("hardware") or conditions.get("prefill_hardware") or "")
-    gpu, count, reason, read = _gpu(named, plain_words(named))
-    if count is None and (rented := without_instances(named)) != named:
-        gpu, count, reason, read = _gpu(named, plain_words(rented))
-    said = list(read)
-    if gpu is not None and count is None:
-        count = counted_in(named)
-    if gpu is None and named:
-        gpu = _as_stated(named, conditions)
-        count = _number_before(re.split(r"\s*[x×]\s*|\s+", named)[:1]) if gpu else None
-        said += (
-            [f"{named!r} is not packaged: peaks and memory are those that the report states"] if gpu else []
-        )
-        reason = None if gpu else reason
     prefill, decode = _instances(conditions, text)
-    degrees = _degrees(conditions, text)
-    per_prefill, per_decode = degrees
+    nodes = _count(conditions, "nodes") or (prefill + decode if prefill and decode else None)
+    gpu, reason, found, read = _named(named, nodes)
+    said = list(read)
+    if gpu is None and named:
+        gpu = as_stated(named, conditions)
+        said += [f"{named!r} is not packaged: peaks and memory are as the report states them"] if gpu else []
+        reason = None if gpu else reason
+    per_prefill, per_decode = _degrees(conditions, text)
     gpus = _count(conditions, "gpus")
     if gpus is None and prefill is not None and per_prefill and (per_decode or not decode):
         gpus = prefill * per_prefill + (decode or 0) * (per_decode or 0)
-    if gpus is None and count is not None:
-        gpus = count * _machines(conditions, named, prefill, decode)
-    if gpus is None and gpu is not None and per_prefill and not decode:
+    if gpus is None and found.gpus is not None:
+        gpus = max(found.gpus, per_prefill or 0) if found.each else found.gpus
+    if gpus is None and found.nodes and (each := _count(conditions, "gpus_per_node")):
+        gpus = found.nodes * each
+    if gpus is None and named and per_prefill and not decode:
         gpus = per_prefill * (_count(conditions, "instances") or 1)
         said.append(f"{gpus} GPUs: one instance of {per_prefill}" if gpus == per_prefill else f"{gpus} GPUs")
-    if (
-        gpus is None
-        and gpu is not None
-        and not decode
-        and not _PLURAL.search(named)
-        and not _SEVERAL.search(named)
-        and "nodes" not in conditions
-    ):
+    if gpus is None and gpu is not None and not decode and found.one and "nodes" not in conditions:
         gpus = 1
         said.append(f"{named!r} states no number of GPUs: {_ONE_MEANT}")
     return Machine(gpu, reason, gpus, per_prefill, per_decode, prefill, decode, tuple(said))
 
 
-@lru_cache(maxsize=1024)
-def _gpu(written: str, text: str) -> tuple[Gpu | None, int | None, str | None, tuple[str, ...]]:
-    """The GPU of a text in plain words, how many of them it names, or why none is known."""
-    if not text:
-        return None, None, "no hardware is stated", ()
-    found: dict[str, int | None] = {}
-    for part in (text, *_SPLIT.split(text)):
-        for name, count in _named(part):
-            if found.get(name) is None:
-                found[name] = count
-        if part is text and found:
-            break
-    if not found:
-        for part in _SPLIT.split(text):
-            found |= dict(_named(part))
-    if not found:
-        return None, None, f"{written!r} names no GPU that is packaged (costmodel show hardware)", ()
-    if len(found) > 1:
-        return None, None, f"{written!r} names several GPUs: {', '.join(found)}", ()
-    name, count = next(iter(found.items()))
-    total = _sum_of_pools(text, name) or count
-    return load_gpu(name), total, None, (f"{written!r} is read as {name}",)
-
-
-def _as_stated(text: str, conditions: Mapping[str, Stated]) -> Gpu | None:
-    """A GPU that is not packaged, of what the report says of one; None where it says neither peak nor bandwidth."""
-    found: dict[str, Sourced] = {}
-    for key, names, dimension in (
-        ("peak_flops", tuple(f"peak_{dtype}" for dtype in DTYPES), "flop/second"),
-        ("memory_bandwidth", ("memory_bandwidth",), "byte/second"),
-        ("memory", ("memory",), "byte"),
-    ):
-        value = conditions.get(key)
-        if not isinstance(value, int | float):
-            value = _in_brackets(text, dimension)
-        for name in names if value else ():
-            found[name] = Sourced(float(value or 0), f"{value:.6g}", "as the report states it")
-    if not found.keys() & {"peak_bf16", "memory_bandwidth"}:
-        return None
-    bare = re.sub(r"^\s*\d+\s*[x×]\s*|\(.*", "", text).strip() or text
-    return Gpu(
-        bare,
-        text,
-        "not packaged",
-        None,
-        found,
-        dict.fromkeys(set(SCHEMA) - set(found), "the report does not state it"),
+def _of_two(conditions: Mapping[str, Stated], first: str, second: str) -> Machine:
+    """The machine of a report that names the GPUs of each side."""
+    text = " ".join(str(conditions[key]) for key in ("hardware", "topology") if key in conditions)
+    prefill, decode = _instances(conditions, text)
+    made = [_side(conditions, role, words) for role, words in zip(_ROLES, (first, second))]
+    by_instance = "decode_hardware" in conditions
+    instances = (prefill or 1, decode or 1) if by_instance else (1, 1)
+    counts = [side.gpus * number for side, number in zip(made, instances) if side.gpus is not None]
+    total = _count(conditions, "gpus") or (sum(counts) if len(counts) == len(made) else None)
+    said = dict.fromkeys(f"{role}: {told}" for role, side in zip(_ROLES, made) for told in side.said)
+    own = [(side.gpus or 1) // (side.per_prefill or side.gpus or 1) or 1 for side in made]
+    return replace(
+        made[0],
+        gpus=total,
+        per_decode=made[1].per_decode,
+        prefill=prefill or own[0],
+        decode=decode or own[1],
+        said=tuple(said),
+        decoding=made[1],
     )
 
 
-def _in_brackets(text: str, dimension: str) -> float | None:
-    """A quantity of a dimension among words such as (864 GB/s, 119.5 TFLOP/s)."""
-    for number, unit in re.findall(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+(?:/s)?)", text):
-        value, own = in_si(float(number), unit, None)
-        if own == dimension and not (dimension == "byte" and value < 1e9):
-            return value
-    return None
+def _side(conditions: Mapping[str, Stated], role: str, words: str) -> Machine:
+    """The machine of one side. Its GPUs, where no degree is stated, make up one instance: none can have more."""
+    gpu, reason, found, read = _named(words, None)
+    tp = _count(conditions, f"{role}_tp") or _in_text(words, "TP") or _count(conditions, "tp")
+    pp = _in_text(words, "PP") or _count(conditions, "pp") or 1
+    gpus = found.gpus or (tp * pp if tp else 1 if found.one else None)
+    each = tp * pp if tp else gpus
+    return Machine(gpu, reason, gpus, each, each, said=read)
 
 
-def _named(text: str) -> list[tuple[str, int | None]]:
-    """GPUs that a text names, each with the number before or after it."""
-    words = re.sub(r"(?<![A-Za-z])(\d+)\s*[x×](?=\s*[A-Za-z\d])", r"\1 x ", text)
-    words = re.sub(r"(?i)\bdgx[\s-]", "", words)
-    words = re.sub(r"(?i)(\d{2,3})\s*(?:g|gb|gib)\b", r"\1GB", words)
-    tokens = re.split(r"[\s,;()+/]+", words.strip())
-    found: list[tuple[str, int | None]] = []
-    place = 0
-    while place < len(tokens):
-        for width in range(min(5, len(tokens) - place), 0, -1):
-            name = _packaged(" ".join(tokens[place : place + width]))
-            if name is not None:
-                found.append((name, _number_before(tokens[:place]) or _number_after(tokens[place + width :])))
-                place += width - 1
-                break
-        place += 1
-    return found
-
-
-def _packaged(text: str) -> str | None:
-    bare = re.sub(r"(?i)[-_]?x\d{1,3}$", "", text)
-    for candidate in (text, bare, re.sub(r"(?i)\bhbm\w*$", "", bare).strip()):
-        name = packaged_name(candidate) if candidate else None
-        if name is not None:
-            return name
-    size = re.fullmatch(r"(?i)(.+?)[\s-](\d{2,3})gb", bare)
-    name = packaged_name(size[1]) if size else None
-    if size and name is not None and _holds(name, float(size[2])):
-        return name
-    return None
-
-
-def _holds(name: str, gigabytes: float) -> bool:
-    """Whether a GPU is sold with so many GB."""
-    return abs(load_gpu(name).get("memory") / gigabytes / 2**30 - 1) < 0.08
-
-
-def _number_before(tokens: list[str]) -> int | None:
-    """The product of numbers right before a name: 2 nodes x 4, 2x8, 8 x, 16."""
-    number, expects = 1, False
-    seen = False
-    for token in reversed(tokens):
-        if re.fullmatch(r"[x×*]", token, re.IGNORECASE) or token.lower() in (
-            "nvidia",
-            "amd",
-            "nodes",
-            "node",
-            "google",
-            "dgx",
-        ):
-            expects = True
-            continue
-        digits = re.fullmatch(r"(\d{1,4})", token)
-        if not digits or (seen and not expects):
-            break
-        number, seen, expects = number * int(digits[1]), True, False
-    if not seen:
-        far = _COUNTED.search(" ".join(tokens))
-        number, seen = (int(far[1]), True) if far else (1, False)
-    return number if seen and number <= MOST_GPUS else None
-
-
-def _number_after(tokens: list[str]) -> int | None:
-    """The number after a name: H100 x8, H100 x 8."""
-    text = " ".join(tokens[:4])
-    found = re.match(r"(?:\d+GB\s+|SXM\d?\s+)*[x×*]\s*(\d{1,4})\b", text, re.IGNORECASE)
-    if found:
-        return int(found[1])
-    return 2 if tokens[:1] and tokens[0].lower() == "pair" else None
-
-
-def _sum_of_pools(text: str, name: str) -> int | None:
-    """8xH200 + 8xH200: GPUs of both."""
-    counts = [
-        next((count for found, count in _named(part) if found == name), None) for part in text.split("+")
-    ]
-    if len(counts) < 2 or any(count is None for count in counts):
+def _sides(conditions: Mapping[str, Stated]) -> tuple[str, str] | None:
+    """The words for the GPUs of prefill and of decode: of two conditions, or of one that names both roles."""
+    hardware = str(conditions.get("hardware", ""))
+    own = {role: str(conditions.get(f"{role}_hardware", "")) for role in _ROLES}
+    if all(own.values()) or (hardware and any(own.values())):
+        return own["prefill"] or hardware, own["decode"] or hardware
+    parts: dict[str, str] = {}
+    for part in re.split(r"[;+|]|,(?![^(]*\))|\band\b", hardware):
+        roles = {role for role in _ROLES if role in part.lower()}
+        if len(roles) == 1 and boards_in(plain_words(part).split())[1].count("BOARD"):
+            role = roles.pop()
+            parts[role] = f"{parts[role]} + {part}" if role in parts else part
+    if parts.keys() != set(_ROLES):
         return None
-    return sum(count for count in counts if count is not None)
+    bare = [re.sub(r"(?i)\b(?:prefill|decode)\w*\b|\bfor\b", " ", parts[role]) for role in _ROLES]
+    return bare[0], bare[1]
+
+
+@lru_cache(maxsize=1024)
+def _named(written: str, nodes: int | None) -> tuple[Gpu | None, str | None, Counted, tuple[str, ...]]:
+    """The GPU of a text, or why none is known, and how many it counts."""
+    if not written:
+        return None, "no hardware is stated", Counted(), ()
+    names, words = boards_in(plain_words(written).split())
+    found = counted(words, written, nodes)
+    if not names:
+        return None, f"{written!r} names no GPU that is packaged (costmodel show hardware)", found, ()
+    if len(names) > 1:
+        return None, f"{written!r} names several GPUs: {', '.join(names)}", found, ()
+    return load_gpu(names[0]), None, found, (f"{written!r} is read as {names[0]}",)
 
 
 def _instances(conditions: Mapping[str, Stated], text: str) -> tuple[int | None, int | None]:
@@ -283,19 +189,6 @@ def _degrees(conditions: Mapping[str, Stated], text: str) -> tuple[int | None, i
 def _in_text(text: str, degree: str) -> int | None:
     found = re.search(rf"(?<![A-Za-z]){degree}\s*=?\s*(\d{{1,3}})(?!\d)", text, re.IGNORECASE)
     return int(found[1]) if found else None
-
-
-def _machines(conditions: Mapping[str, Stated], text: str, prefill: int | None, decode: int | None) -> int:
-    """How many times the number beside the GPU's name counts: it may be that of a node."""
-    words = nodes_in(text)
-    if re.search(r"nodes?\s*[x×]|in (total|all)", text, re.IGNORECASE):
-        return 1
-    if words or re.search(r"per node|each node|nodes? (of|with)|a node|/node", text, re.IGNORECASE):
-        nodes = _count(conditions, "nodes") or words
-        if nodes is None and prefill is not None and decode:
-            nodes = prefill + decode
-        return nodes or 1
-    return 1
 
 
 def _count(conditions: Mapping[str, Stated], key: str) -> int | None:
