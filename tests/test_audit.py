@@ -8,8 +8,9 @@ import pytest
 
 from costmodel.audit.absent import absent_of, counted
 from costmodel.audit.case import Case
-from costmodel.audit.checks.bounds import check_bounds, invert_bounds
+from costmodel.audit.checks.bounds import check_bounds
 from costmodel.audit.checks.copies import check_copies, invert_copies
+from costmodel.audit.checks.explained import invert_bounds
 from costmodel.audit.checks.identities import check_e2e, check_littles_law, check_rates
 from costmodel.audit.checks.load import check_capacity, check_offered
 from costmodel.audit.checks.trends import check_growth, invert_series, line
@@ -44,7 +45,9 @@ H20 = 'model = "Qwen2.5-72B-Instruct"\nhardware = "4x H20"\ninput_tokens = 8192\
     ("text", "grade"),
     [
         (H20 + figure("ttft", 637, "ms"), "impossible"),
-        (H20 + figure("ttft", 2.2, "s"), "holds"),
+        (H20 + figure("ttft", 2.4, "s"), "holds"),
+        # 2.09 / 2.2 = 95 % of peak: more than any product reaches
+        (H20 + figure("ttft", 2.2, "s"), "suspicious"),
         # fp8 runs at 296 TFLOP/s: 1.05 s. Not stated, so 1.5 s contradicts bf16 alone.
         (H20 + figure("ttft", 1.5, "s"), "inconsistent"),
         (H20 + 'dtype = "bf16"\n' + figure("ttft", 1.5, "s"), "impossible"),
@@ -54,11 +57,16 @@ H20 = 'model = "Qwen2.5-72B-Instruct"\nhardware = "4x H20"\ninput_tokens = 8192\
         (H20 + "cached_tokens = 6144\n" + figure("ttft", 700, "ms"), "holds"),
         # 145.4 GB of weights / (4 x 4 TB/s) = 9.1 ms
         (H20 + figure("tpot", 8, "ms", dtype="bf16"), "impossible"),
-        (H20 + figure("tpot", 10, "ms"), "holds"),
+        (H20 + figure("tpot", 10.5, "ms"), "holds"),
+        (H20 + figure("tpot", 9.3, "ms"), "suspicious"),
         (H20 + 'engine_flags = "EAGLE speculative decoding"\n' + figure("tpot", 5, "ms"), "not_computable"),
         # 1.239e15 / 8192 FLOP a token: 592e12 / 1.513e11 = 3,914 tokens/s at most
         (H20 + figure("input_throughput", 4100, "tok/s", dtype="bf16"), "impossible"),
-        (H20 + figure("input_throughput", 3800, "tok/s"), "holds"),
+        (H20 + figure("input_throughput", 3400, "tok/s"), "holds"),
+        (H20 + figure("input_throughput", 3800, "tok/s"), "suspicious"),
+        # drafted tokens, by a note: three of them a step of 9.1 ms
+        (H20 + figure("tpot", 3.1, "ms", note="with a 1B draft model"), "not_computable"),
+        (H20 + figure("tpot", 3.1, "ms", note="greedy", dtype="bf16"), "impossible"),
         # a GPU that is not packaged: 2 x 4e9 x 8112 / 6.8e12 = 9.54 s for a prompt, 850 tokens/s
         (
             'model = "a 4B model"\nactive_parameters = 4e9\nhardware = "M2 Pro (6.8 TFLOP/s)"\ninput_tokens = 8112\n'
@@ -81,7 +89,45 @@ def test_bounds(text: str, grade: str) -> None:
 def test_what_would_explain_a_figure_below_its_bound() -> None:
     found = {i.quantity: i for i in invert_bounds(case_of(H20 + figure("ttft", 637, "ms")))}
     assert found["mfu"].value == pytest.approx(2.09 / 0.637, rel=0.01) and found["mfu"].plausible is False
-    assert found["cached_share"].value == pytest.approx(1 - 0.637 / 2.09, rel=0.01)
+    # (1 - s) x 1.171e15 of products and (1 - s^2) x 0.088e15 of attention are 0.637 s x 592e12 at s = 0.71
+    assert found["cached_share"].value == pytest.approx(0.71, abs=0.01)
+    assert found["gpus_factor"].value == pytest.approx(2.09 / 0.637, rel=0.01)
+
+
+def test_tokens_of_a_step_and_units_that_would_explain_a_time() -> None:
+    # a step of 9.1 ms at least: 3.1 ms a token are 2.9 tokens a step
+    found = {i.quantity: i for i in invert_bounds(case_of(H20 + figure("tpot", 3.1, "ms")))}
+    assert found["tokens_per_step"].value == pytest.approx(2.93, rel=0.02) and "cached_share" not in found
+    drafted = invert_bounds(case_of(H20 + 'engine = "EAGLE-3"\n' + figure("tpot", 3.1, "ms")))
+    assert [i.quantity for i in drafted] == ["tokens_per_step"]
+    # 2.5 ms for 2.09 s of work, which 2.5 s would be; 2.5 us would not be 2.5 ms
+    found = {i.quantity: i for i in invert_bounds(case_of(H20 + figure("ttft", 2.5, "ms")))}
+    assert found["unit_factor"].value == 1000 and " s instead of ms" in found["unit_factor"].said
+    found = {i.quantity: i for i in invert_bounds(case_of(H20 + figure("ttft", 2.5, "us")))}
+    assert "unit_factor" not in found and "cached_share" not in found
+
+
+def test_a_cache_of_8_bits_that_is_not_stated_is_named() -> None:
+    # Llama-3.1-8B: 15.0 GB of weights; 64 x 8192 x 131,072 B = 68.7 GB of KV: 25 ms at 3.35 TB/s, 14.7 ms in 8 bits
+    text = 'model = "Llama-3.1-8B"\nhardware = "1x H100"\ndtype = "bf16"\nbatch = 64\ninput_tokens = 8192\n'
+    (found,) = check_bounds(case_of(text + figure("tpot", 20, "ms")))
+    assert found.grade == "inconsistent" and "an fp8 cache, not stated, would do" in found.said
+    (found,) = check_bounds(case_of(text + 'kv_dtype = "bf16"\n' + figure("tpot", 20, "ms")))
+    assert found.grade == "impossible"
+
+
+@pytest.mark.parametrize(
+    ("state", "grade"),
+    [
+        ("prefix caching on (default)", "not_computable"),
+        ("prefix caching enabled, unique prompts", "impossible"),
+        ("off", "impossible"),
+    ],
+)
+def test_a_prompt_below_its_bound_where_a_cache_may_have_it(state: str, grade: str) -> None:
+    text = H20 + f'dtype = "bf16"\ncache_state = "{state}"\n' + figure("ttft", 637, "ms")
+    (found,) = check_bounds(case_of(text))
+    assert found.grade == grade
 
 
 RUN = (

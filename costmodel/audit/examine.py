@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from .case import Case
-from .checks.bounds import check_bounds, invert_bounds
+from .checks.bounds import check_bounds
 from .checks.bursts import check_bursts, invert_bursts
 from .checks.cached import check_cached, check_ratio, check_repeated, invert_ratio
 from .checks.chunks import check_chunks, invert_chunk_sizes, invert_chunks
@@ -15,6 +15,7 @@ from .checks.copies import check_copies, invert_copies
 from .checks.counts import check_characters
 from .checks.crossings import invert_crossings
 from .checks.descriptors import invert_blocks, invert_descriptor_sizes, invert_descriptors, invert_posting
+from .checks.explained import invert_bounds
 from .checks.identities import check_e2e, check_littles_law, check_rates
 from .checks.interference import check_chunk_gaps, check_stalls, invert_stalls
 from .checks.lengths import check_lengths, invert_lengths

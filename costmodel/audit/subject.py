@@ -27,8 +27,8 @@ from ..serving.work import Chunk
 from . import words
 from .plain import FOUR_BITS, Plain, plain_of, sized
 
-#: Narrow dtypes that an engine may load a checkpoint in without the report saying so, fastest first.
-NARROW = ("fp4", "fp8", "int8")
+#: Narrow dtypes that an engine may load a checkpoint in without the report saying so, the likeliest first.
+NARROW = ("fp8", "int8", "fp4")
 _DTYPE_WORDS = re.compile(
     r"(?i)[\s_,(-]*\b(bf16|fp16|fp8|int8|int4|w4a16|w8a8|fp4|nvfp4|mxfp4|awq|gptq)(?:-dynamic|-4bit)?\)?$"
 )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from ...records import Figure
+from ...records.flags import speculates
 from ...serving.work import Chunk
 from .. import words
 from ..case import Case
-from ..finding import HOLDS, IMPOSSIBLE, INCONSISTENT, SUSPICIOUS, Finding, Inversion, not_computable
+from ..finding import HOLDS, IMPOSSIBLE, INCONSISTENT, SUSPICIOUS, Finding, not_computable
 from ..runs import Run
 from ..subject import NARROW, Least, Subject, Unknown
 from ..written import rounding
+from .states import may_hit
 
 CHECK = "below_bound"
 PREFILL = ("ttft", "prefill_time", "stall_time", "mixed_step_time")
@@ -24,37 +25,51 @@ SLIGHT = 0.01
 _SIZES = ("as stated", "by its name", "of the model")
 #: Sequences of a step whose weights are read for next to nothing each.
 _ANY_BATCH = 65536.0
-#: Words of a cache that answered prompts, and figures that it shortens.
-_WARM = re.compile(
-    r"\bwarm|\bhits?\b|re-?used?\b|second (?:pass|run|round)|populated|offload|external|shared prefix"
-)
-_CACHED = (*PREFILL[:3], "input_throughput", "total_throughput")
-#: Ways to make several tokens a step: the floor of a step is not that of a token then.
-_SPECULATIVE = re.compile(r"(?i)specul|eagle|medusa|\bmtp\b|draft|lookahead")
+#: Figures that a cache which answered prompts shortens.
+_CACHED = (*PREFILL[:3], "input_throughput", "total_throughput", "throughput")
+#: Share of peak that measured products and reads stay below (sustained_bf16 of GPU files: 0.51 to 0.87 of peak).
+_REACHED = 0.9
+
+Making = Callable[[Subject, str | None], Least]
 
 
 @dataclass(frozen=True)
 class Floor:
-    """A figure as a time beside the least time, of the stated or checkpoint's dtype; ``narrow``: of a faster one."""
+    """A figure as a time beside the least time, of the stated or checkpoint's dtypes, and how that is made.
+
+    ``narrower``: least times in narrower dtypes of weights and cache where the report states none, the mildest first.
+    """
 
     seconds: float
     least: Least
-    narrow: Least | None
+    narrower: Callable[[], Iterator[tuple[str, Least]]]
+
+    def explained_by(self, seconds: float) -> tuple[str, Least] | None:
+        """Return the mildest narrower dtypes whose least time is no longer than ``seconds``."""
+        return next(((what, least) for what, least in self.narrower() if least.seconds <= seconds), None)
+
+    @property
+    def fastest(self) -> float:
+        """Least time in seconds, whatever dtypes that are not stated were."""
+        return min((least.seconds for _, least in self.narrower()), default=self.least.seconds)
 
 
 def check_bounds(case: Case) -> Iterator[Finding]:
     """Compare times of prompts and decode steps, and rates of tokens, with their least times."""
-    for run, figure in _timed(case):
+    for run, figure in timed(case):
         try:
             floor = floor_of(case, run, figure)
         except Unknown as why:
             yield not_computable(CHECK, (figure.name,), f"{figure.metric} {figure.text}", str(why))
             continue
-        yield _judged(figure, floor) if _whole(run, figure, floor) else _warm(run, figure, floor)
+        if _whole(run, figure, floor):
+            yield _judged(case.subject(run, figure), figure, floor)
+        else:
+            yield _warm(run, figure, floor)
 
 
-def _timed(case: Case) -> Iterator[tuple[Run, Figure]]:
-    """Figures that are times or rates: a deviation is neither."""
+def timed(case: Case) -> Iterator[tuple[Run, Figure]]:
+    """Return the figures that are times or rates: a deviation is neither."""
     return ((run, f) for run, f in case.each(*PREFILL, *DECODE, *_RATES) if f.statistic != "std")
 
 
@@ -64,8 +79,8 @@ def _whole(run: Run, figure: Figure, floor: Floor) -> bool:
     counted = (
         run.number("cached_tokens", figure) is not None or run.number("cached_share", figure) is not None
     )
-    state = str(figure.conditions.get("cache_state") or run.text("cache_state")).lower()
-    return not (below and not counted and figure.metric in _CACHED and _WARM.search(state))
+    state = str(figure.conditions.get("cache_state") or run.text("cache_state"))
+    return not (below and not counted and figure.metric in _CACHED and may_hit(state))
 
 
 def _warm(run: Run, figure: Figure, floor: Floor) -> Finding:
@@ -80,54 +95,93 @@ def floor_of(case: Case, run: Run, figure: Figure) -> Floor:
     """Return a figure beside its floor. Raises Unknown where that needs what is not stated."""
     subject = case.subject(run, figure)
     if figure.metric in PREFILL:
-        least = _widened(subject, lambda dtype: _prompt(subject, run, figure, dtype))
-        return Floor(figure.value, *least)
+        return _floor(figure.value, subject, lambda s, dtype: _prompt(s, run, figure, dtype))
     if figure.metric in DECODE:
-        least = _widened(subject, lambda dtype: _step(subject, run, figure, dtype))
-        return Floor(figure.value, *least)
-    return _RATES[figure.metric](subject, run, figure)
+        _one_token(run, figure)
+        return _floor(figure.value, subject, lambda s, dtype: step_of(s, run, figure, dtype))
+    return _RATES[counted_as(run, figure)](subject, run, figure)
 
 
-def _widened(subject: Subject, least: object) -> tuple[Least, Least | None]:
-    """The least time in the stated dtype; where none is stated, in the fastest that the GPU has, too."""
-    assert callable(least)
-    found: Least = least(None)
-    if subject.stated_dtype is not None or found.dtype in _SIZES:
-        return found, None
-    for dtype in NARROW:
+def counted_as(run: Run, figure: Figure) -> str:
+    """Return the metric that a rate is by what it is stated to count; plain throughput keeps its name."""
+    counts = str(figure.conditions.get("throughput_counts") or run.text("throughput_counts")).lower()
+    if figure.metric != "throughput":
+        return figure.metric
+    found = [word for word in ("input", "output", "total") if word in counts]
+    return f"{found[0]}_throughput" if len(found) == 1 else figure.metric
+
+
+def drafted(run: Run, figure: Figure) -> bool:
+    """Return whether a step may have given several tokens, by the words of a report."""
+    return speculates({**run.conditions, **figure.conditions}, figure.note)
+
+
+def _one_token(run: Run, figure: Figure) -> None:
+    if drafted(run, figure):
+        raise Unknown("speculative decoding makes several tokens a step")
+
+
+def _floor(seconds: float, subject: Subject, making: Making) -> Floor:
+    least = making(subject, None)
+    return Floor(seconds, least, lambda: _narrower(subject, least, making))
+
+
+def _narrower(subject: Subject, found: Least, making: Making) -> Iterator[tuple[str, Least]]:
+    """Least times below the found one in dtypes that a report may have left out."""
+    weights = NARROW if subject.stated_dtype is None and found.dtype not in _SIZES else ()
+    narrow = replace(subject, conditions={**subject.conditions, "kv_dtype": "fp8"})
+    caches = [] if {"kv_dtype", "kv_bytes_per_token"} & subject.conditions.keys() else [narrow]
+    tried: list[tuple[Subject, str | None, str]] = [(other, None, "an fp8 cache") for other in caches]
+    for word in weights:
+        tried += [(subject, word, f"{word} weights")]
+        tried += [(other, word, f"{word} weights and an fp8 cache") for other in caches]
+    for other, dtype, what in tried:
         try:
-            narrow: Least = least(dtype)
+            least = making(other, dtype)
         except Unknown:
             continue
-        if narrow.seconds < found.seconds:
-            return found, narrow
-    return found, None
+        if least.seconds < found.seconds:
+            yield what, least
 
 
-def _judged(figure: Figure, floor: Floor) -> Finding:
-    value, least, narrow = floor.seconds, floor.least, floor.narrow
-    told = f"{figure.metric} {figure.text}"
+def _judged(subject: Subject, figure: Figure, floor: Floor) -> Finding:
+    value, least = floor.seconds, floor.least
+    told, of = f"{figure.metric} {figure.text}", (figure.name,)
     against = f"{words.seconds(value)} against {least.arithmetic}"
     rounded = value * (1 + min(rounding(figure), SLIGHT))
     if rounded >= least.seconds:
-        return Finding(
-            CHECK, HOLDS, (figure.name,), f"{told} is {value / least.seconds:.3g} times its bound", against
-        )
-    if narrow is not None and rounded >= narrow.seconds:
-        said = (
-            f"{told} is below its bound in the checkpoint's dtype ({least.dtype}) and possible in {narrow.dtype}, "
-            "which is not stated"
-        )
-        return Finding(
-            CHECK, INCONSISTENT, (figure.name,), said, f"{against}; {narrow.dtype}: {narrow.arithmetic}"
-        )
+        return _reached(subject, floor, told, of, against, least.seconds / rounded)
+    explained = floor.explained_by(rounded)
+    if explained is not None:
+        what, narrow = explained
+        said = f"{told} is below its bound as the checkpoint is ({least.dtype}); {what}, not stated, would do"
+        return Finding(CHECK, INCONSISTENT, of, said, f"{against}; {what}: {narrow.arithmetic}")
     if least.dtype == "by its name":
         said = f"{told} is {value / least.seconds:.0%} of the least time of a dense model of the size in its name"
-        return Finding(CHECK, SUSPICIOUS, (figure.name,), said, against)
+        return Finding(CHECK, SUSPICIOUS, of, said, against)
     said = f"{told} is {value / least.seconds:.0%} of the least time: impossible for a prompt computed whole"
     if figure.metric not in PREFILL and figure.metric not in ("input_throughput", "total_throughput"):
         said = f"{told} is faster than physics: {value / least.seconds:.0%} of the least time"
-    return Finding(CHECK, IMPOSSIBLE, (figure.name,), said, against)
+    return Finding(CHECK, IMPOSSIBLE, of, said, against)
+
+
+def _reached(
+    subject: Subject, floor: Floor, told: str, of: tuple[str, ...], against: str, share: float
+) -> Finding:
+    """A figure above its bound: one closer to it than anything measured has another cause."""
+    products = "FLOP" in floor.least.arithmetic
+    best = subject.gpu.values.get("sustained_bf16") if products else None
+    most = best.value / subject.peak() if best else 0.0
+    if share <= max(_REACHED, most) or floor.least.dtype == "by its name":
+        ratio = floor.seconds / floor.least.seconds
+        return Finding(CHECK, HOLDS, of, f"{told} is {ratio:.3g} times its bound", against)
+    measured = f" (measured of {subject.gpu.name} at best: {most:.0%})" if best else ""
+    rate = "of peak FLOPs" if products else "of peak bandwidth"
+    cause = "a narrower dtype, or several tokens a step"
+    if products:
+        cause = "a narrower dtype, or a cached part of prompts"
+    said = f"{told} is {share:.0%} {rate}, which nothing reaches{measured}: {cause} is the likelier"
+    return Finding(CHECK, SUSPICIOUS, of, said, against)
 
 
 def _gpus(count: int | None, subject: Subject) -> int:
@@ -166,13 +220,8 @@ def _mixed(subject: Subject, run: Run, figure: Figure, tokens: int, cached: int,
     return subject.mixed((chunk,), batch, 0.0, _gpus(subject.machine.most_per_step, subject), dtype)
 
 
-def _step(subject: Subject, run: Run, figure: Figure, dtype: str | None) -> Least:
-    """A decode step of the stated batch, of one sequence where none is stated: weights are read once all the same."""
-    flags = " ".join(
-        str(run.conditions.get(key, "")) for key in ("engine", "engine_flags", "engine_changes", "scenario")
-    )
-    if _SPECULATIVE.search(flags):
-        raise Unknown("speculative decoding makes several tokens a step")
+def step_of(subject: Subject, run: Run, figure: Figure, dtype: str | None) -> Least:
+    """Return the least step of the stated batch, of one sequence where none is: weights are read once all the same."""
     batch = run.number("batch", figure) or 1.0
     context = batch * (run.number("input_tokens", figure) or 0.0)
     return subject.decode(batch, context, _gpus(subject.machine.most_per_step, subject), dtype)
@@ -193,8 +242,7 @@ def _input_rate(subject: Subject, run: Run, figure: Figure) -> Floor:
     if with_length:
         tokens, cached = uncached(run, figure)
     rate = _per_second(figure, subject)
-    least = _widened(subject, lambda dtype: subject.prefill(tokens, cached, gpus, dtype))
-    return Floor(tokens / rate, *least)
+    return _floor(tokens / rate, subject, lambda s, dtype: s.prefill(tokens, cached, gpus, dtype))
 
 
 def _output_rate(subject: Subject, run: Run, figure: Figure) -> Floor:
@@ -203,53 +251,24 @@ def _output_rate(subject: Subject, run: Run, figure: Figure) -> Floor:
     decoding = (machine.decode or 0) * (machine.per_decode or 0) if machine.split else 0
     gpus, rate = decoding or _gpus(machine.gpus, subject), _per_second(figure, subject)
     batch = run.number("batch", figure) or run.number("concurrency", figure) or _ANY_BATCH
+    batch = (
+        _ANY_BATCH if drafted(run, figure) else batch
+    )  # a step checks several tokens for one read of the weights
     context = batch * (run.number("input_tokens", figure) or 0.0) if batch < _ANY_BATCH else 0.0
-    least = _widened(subject, lambda dtype: subject.decode(batch, context, gpus, dtype))
-    return Floor(batch / rate, *least)
+    return _floor(batch / rate, subject, lambda s, dtype: s.decode(batch, context, gpus, dtype))
 
 
 def _user_rate(subject: Subject, run: Run, figure: Figure) -> Floor:
     if figure.value <= 0:
         raise Unknown("a rate of zero has no time")
-    least = _widened(subject, lambda dtype: _step(subject, run, figure, dtype))
-    return Floor(1 / figure.value, *least)
+    _one_token(run, figure)
+    return _floor(1 / figure.value, subject, lambda s, dtype: step_of(s, run, figure, dtype))
 
 
 _RATES = {
     "input_throughput": _input_rate,
     "total_throughput": _input_rate,
+    "throughput": _input_rate,  # whichever tokens it counts, each is multiplied with all weights
     "output_throughput": _output_rate,
     "user_throughput": _user_rate,
 }
-
-
-def invert_bounds(case: Case) -> Iterator[Inversion]:
-    """Say which share of peak, cached share, number of GPUs or overhead would explain a figure."""
-    for run, figure in _timed(case):
-        try:
-            floor = floor_of(case, run, figure)
-        except Unknown:
-            continue
-        yield from _explained(run, figure, floor)
-
-
-def _explained(run: Run, figure: Figure, floor: Floor) -> Iterator[Inversion]:
-    of, share = (figure.name,), floor.least.seconds / floor.seconds if floor.seconds > 0 else float("inf")
-    prompt = figure.metric in (*PREFILL, "input_throughput", "total_throughput")
-    key = "mfu" if prompt or "FLOP" in floor.least.arithmetic else "mbu"
-    arithmetic = f"{floor.least.arithmetic}; / {words.seconds(floor.seconds)} = {share:.3g}"
-    said = f"{figure.metric} {figure.text} is {share:.1%} of what peak rates allow"
-    yield Inversion(key, share, of, arithmetic, share <= 1, said)
-    if share > 1 and prompt:
-        cached = 1 - 1 / share
-        yield Inversion("cached_share", cached, of, f"1 - 1 / {share:.3g} (products alone)", None,
-                        f"a cache that holds {cached:.0%} of the prompt would explain it")  # fmt: skip
-    if share > 1:
-        yield Inversion(
-            "gpus_factor", share, of, arithmetic, None, f"{share:.3g} times the GPUs would explain it"
-        )
-    else:
-        over = floor.seconds - floor.least.seconds
-        told = f"{words.seconds(floor.seconds)} - {words.seconds(floor.least.seconds)}"
-        said = f"{words.seconds(over)} are not the work itself"
-        yield Inversion("overhead_s", over, of, told, True, said)
