@@ -213,9 +213,19 @@ COPY = 'model = "DeepSeek-V2-Lite"\ninput_tokens = 512\n'
         (
             'link = "200 Gbps InfiniBand"\n' + figure("kv_transfer_time", 0.6, "ms"),
             "faster_than_wire",
+            "suspicious",  # of how many ports is not said
+        ),
+        (
+            'link = "one 200 Gbps InfiniBand port"\n' + figure("kv_transfer_time", 0.6, "ms"),
+            "faster_than_wire",
             "impossible",
         ),
-        ('link = "ib-hdr"\n' + figure("kv_transfer_time", 0.6, "ms"), "faster_than_wire", "impossible"),
+        ('link = "ib-hdr"\n' + figure("kv_transfer_time", 0.6, "ms"), "faster_than_wire", "suspicious"),
+        (
+            'link = "ib-hdr"\nnics = 1\n' + figure("kv_transfer_time", 0.6, "ms"),
+            "faster_than_wire",
+            "impossible",
+        ),
         ('link = "4x400G IB"\n' + figure("kv_transfer_time", 0.1, "ms"), "faster_than_wire", "holds"),
         (
             'link = "NVLink"\nhardware = "2x A100"\n' + figure("kv_transfer_time", 40, "us"),

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..inputs.link import link_names, load_link
+from ..inputs.link import Link, link_names, load_link
 from ..records import Figure
-from ..records.figures import in_si
 from . import words
+from .link_words import Said, link_said
 from .runs import Run
 from .subject import Subject, Unknown
 
-#: Most that an adapter carries, Gb/s one way (its makers' data sheets), where a report names it and no rate.
-ADAPTERS = {"connectx-5": 100, "connectx-6": 200, "connectx-7": 400, "bluefield-3": 400, "connectx-8": 800}
-#: Generations of links by the words for them, and the packaged links that they are.
-_GENERATIONS = (
-    (r"\bHDR(?:200)?(?!\d)", "ib-hdr"),
-    (r"\bNDR(?:400)?(?!\d)", "ib-ndr"),
-    (r"nvlink\s*(?:gen\s*)?([345])(?:\.0)?\b", "nvlink{}"),
-    (r"pcie?\s*(?:gen\s*)?([345])(?:\.0)?\b(?!\s*x\s*[1248]\b)", "pcie{}-x16"),
-    (r"pcie?[^,;]*gen\s*([345])\b", "pcie{}-x16"),
+#: Links between GPUs: their words, and the GPU's own bandwidth of them.
+_OF_GPU = (
+    (re.compile(r"(?i)nvlink|nvswitch|mnnvl|\bNVL\d"), "nvlink_bandwidth", "NVLink"),
+    (re.compile(r"(?i)\bpci"), "pcie_bandwidth", "PCIe"),
 )
-_BITS = r"(\d+(?:\.\d+)?)\s*-?G(?:b|bps|bit|bit/s|b/s|bE|ig)\b"
-_BYTES = r"(\d+(?:\.\d+)?)\s*([GMT]i?B(?:/s|ps))"
+_NVLINK = re.compile(r"(?i)nvlink\s*(?:gen\s*)?([345])(?:\.0)?\b(?!\s*[TGM]i?B)")
+_PCIE = re.compile(r"(?i)pci-?e?[^,;\d]*(?:gen\s*)?([345])(?:\.0)?\b(?:\s*[x×]\s*(\d{1,2})\b)?")
+_BETWEEN = re.compile(r"(?i)nvlink|nvswitch|infinity fabric|xgmi")
+#: GPUs of a node, where an instance spans several and a report counts ports of one.
+_NODEFUL = 8
 
 
 @dataclass(frozen=True)
 class Wire:
-    """Bandwidth of a copy one way, byte/s, and how it is made up."""
+    """Bandwidth of a copy one way, byte/s, and how it is made up; ``sure``: whether no port may be left out of it."""
 
     bytes_per_s: float
     said: str
+    sure: bool = True
 
 
 def wire_of(run: Run, subject: Subject, figure: Figure) -> Wire:
@@ -41,78 +40,126 @@ def wire_of(run: Run, subject: Subject, figure: Figure) -> Wire:
         told = words.rate(claimed)
         return Wire(claimed * (ports or 1), f"{ports:g} x {told}" if ports else told)
     stated = str(figure.conditions.get("link") or run.conditions.get("link") or "")
-    text = stated or str(run.conditions.get("hardware") or "")
-    found = _rated(text, ports) or _named(text, ports)
-    if found is None and stated:
-        found = _of_gpu(stated, subject)
-    if found is None:
-        told = (
-            f"no bandwidth is known of {stated!r}" if stated else "the link and its bandwidth are not stated"
-        )
-        raise Unknown(told)
-    return _of_ranks(found, stated, subject)
+    hardware = str(run.conditions.get("hardware") or "")
+    for text in [stated] if stated else _of_links(hardware):
+        found = wire_in(text, subject, int(ports) if ports else None)
+        if found is not None:
+            return found
+    told = f"no bandwidth is known of {stated!r}" if stated else "the link and its bandwidth are not stated"
+    raise Unknown(told)
 
 
-def _of_ranks(wire: Wire, stated: str, subject: Subject) -> Wire:
-    """Wires that each GPU has: the ranks of an instance send their parts at once."""
-    ranks = subject.machine.most_per_prompt if subject.machine.per_prefill else None
-    each = re.search(r"(?i)(?:per|each|every|/)\s*GPU|nvlink|nvswitch", stated)
-    if not each or not ranks or ranks < 2:
-        return wire
-    return Wire(wire.bytes_per_s * ranks, f"{ranks} ranks x {wire.said}")
+def _of_links(hardware: str) -> list[str]:
+    """Parts of words for hardware that give the rate of a link: "H100 pair, 400 Gbps InfiniBand"."""
+    parts = re.split(r"[,;()]", hardware)
+    return [part for part in parts if re.search(r"(?i)\d\s*[GT](?:bps|bit|b/s|bE|B/s)|infiniband|RoCE", part)]
 
 
-def _rated(text: str, ports: float | None) -> Wire | None:
-    """A wire with its rate in bits a second, and how many of them: 4x400G IB, 200 Gbps, 25 GB/s."""
-    counted = re.search(r"(\d+)\s*[x×]\s*(\d+)\s*-?G(?:b|bps|bit|bE|bit/s|b/s|ig)?\b", text)
-    single = re.search(_BITS, text)
-    if counted:
-        number, gigabits = int(counted[1]), float(counted[2])
-    elif single:
-        number, gigabits = int(ports or 1), float(single[1])
-    else:
-        size = None if re.search(r"(?i)nvlink|pcie|hbm", text) else re.search(_BYTES, text)
-        if size is None:
-            return None
-        each = in_si(float(size[1]), size[2].replace("ps", "/s"), None)[0]
-        return Wire(each * (ports or 1), f"{ports or 1:g} x {size[0]}" if ports else size[0])
-    return Wire(number * gigabits * 0.125e9, f"{number} x {gigabits:g} Gb/s")
+def wire_in(text: str, subject: Subject, ports: int | None = None) -> Wire | None:
+    """Return the wire of words for a link; None where they give no bandwidth that is known."""
+    said = link_said(text)
+    own = _own(text, subject, said)
+    if own is not None:
+        return _of_ranks(own, text, said, subject)
+    exact = _exact(text)
+    if exact is not None:
+        return _of_link(exact, ports)
+    if said.rate is None:
+        return None
+    return _of_ranks(_of_ports(said, ports, subject, text), text, said, subject)
 
 
-def _named(text: str, ports: float | None) -> Wire | None:
-    """A wire by the name of an adapter, of a packaged link, or of a generation of links."""
-    adapter = re.search(rf"(?i)(?:(\d+)\s*[x×]\s*)?({'|'.join(ADAPTERS)})", text)
-    if adapter:
-        number, gigabits = int(adapter[1] or ports or 1), ADAPTERS[adapter[2].lower()]
-        return Wire(number * gigabits * 0.125e9, f"{number} x {adapter[2]}, at most {gigabits} Gb/s each")
+def _exact(text: str) -> Link | None:
+    """The packaged link of that name."""
     name = re.sub(r"[\s_]+", "-", text.strip().lower())
-    if name not in link_names():
-        name = next((_filled(link, found) for link, found in _generations(text)), "")
+    return load_link(name) if name in link_names() else None
+
+
+def _of_link(link: Link, ports: int | None) -> Wire:
+    """A packaged link: its ports as stated, else all adapters that a node is sold with, else one."""
+    number = ports or link.adapters_per_node
+    return Wire(
+        link.bandwidth_bytes_per_s * (number or 1), f"{number or 1} x {link.title}", number is not None
+    )
+
+
+def _one_way(said: Said) -> tuple[float, str]:
+    """The rate one way, and how it is told."""
+    if said.both and said.rate:
+        return said.rate / 2, f"{said.told} of both directions, {words.rate(said.rate / 2)} one way"
+    return said.rate or 0.0, said.told
+
+
+def _of_ports(said: Said, ports: int | None, subject: Subject, text: str) -> Wire:
+    """The rate of a port as often as there are ports; where their number is not said, of one port."""
+    rate, told = _one_way(said)
+    number = None if said.whole else said.count or ports
+    machine = subject.machine
+    if (
+        number
+        and machine.per_prefill
+        and machine.per_prefill > _NODEFUL
+        and re.search(r"(?i)per node|/node", text)
+    ):
+        nodes = -(-machine.per_prefill // _NODEFUL)
+        return Wire(rate * number * nodes, f"{nodes} nodes x {number} x {told}")
+    if number or said.whole or said.per_gpu or not said.port:
+        return Wire(rate * (number or 1), f"{number} x {told}" if number else told)
+    if (machine.per_prefill or machine.gpus or 0) in (1, 2) and not (machine.per_prefill or 0) > 1:
+        return Wire(rate, f"1 x {told}")
+    return Wire(rate, f"1 x {told}, the number of ports not stated", False)
+
+
+def _own(text: str, subject: Subject, said: Said) -> Wire | None:
+    """NVLink or PCIe: of the generation named, else the GPU's own, and no more than words give one way."""
+    for pattern, key, name in _OF_GPU:
+        if not pattern.search(text):
+            continue
+        known = _generation(text) or _of_board(subject, key, name)
+        rate, told = _one_way(said)
+        plain = bool(rate) and "B/s" in said.told
+        if known is None and not plain:
+            raise Unknown(_no_link(subject, key))
+        if known is None or (plain and rate <= known.bytes_per_s):
+            return Wire(rate, told, known is not None or said.both or said.one_way)
+        return known
+    return None
+
+
+def _generation(text: str) -> Wire | None:
+    nvlink, pcie = _NVLINK.search(text), _PCIE.search(text)
+    name = f"nvlink{nvlink[1]}" if nvlink else f"pcie{pcie[1]}-x16" if pcie else ""
     if name not in link_names():
         return None
-    link, before = load_link(name), re.match(r"\s*(\d{1,2})\s*[x×]\s", text)
-    number = int(before[1]) if before else int(ports or 1)
-    return Wire(link.bandwidth_bytes_per_s * number, f"{number} x {link.title}")
+    link, lanes = load_link(name), int(pcie[2]) if pcie and pcie[2] else 16
+    if lanes in (1, 2, 4, 8):
+        return Wire(link.bandwidth_bytes_per_s * lanes / 16, f"{lanes} of 16 lanes of {link.title}")
+    return Wire(link.bandwidth_bytes_per_s, f"1 x {link.title}")
 
 
-def _generations(text: str) -> list[tuple[str, re.Match[str]]]:
-    searched = [(link, re.search(rf"(?i){pattern}", text)) for pattern, link in _GENERATIONS]
-    return [(link, found) for link, found in searched if found]
+def _of_board(subject: Subject, key: str, name: str) -> Wire | None:
+    try:
+        found = subject.gpu.values.get(key)
+    except Unknown:
+        return None
+    return (
+        Wire(found.value, f"{name} of {subject.gpu.name}, {words.rate(found.value)} one way")
+        if found
+        else None
+    )
 
 
-def _filled(link: str, found: re.Match[str]) -> str:
-    return link.format(*found.groups())
+def _no_link(subject: Subject, key: str) -> str:
+    return f"{subject.gpu.name} states no {key}"
 
 
-def _of_gpu(text: str, subject: Subject) -> Wire | None:
-    """The GPU's own NVLink or PCIe, where a report says no more of it."""
-    for pattern, key, name in (
-        (r"(?i)nvlink|nvswitch|mnnvl", "nvlink_bandwidth", "NVLink"),
-        (r"(?i)pcie", "pcie_bandwidth", "PCIe"),
-    ):
-        if re.search(pattern, text):
-            found = subject.gpu.values.get(key)
-            if found is None:
-                raise Unknown(f"{subject.gpu.name} states no {key}")
-            return Wire(found.value, f"{name} of {subject.gpu.name}, {words.rate(found.value)} one way")
-    return None
+def _of_ranks(wire: Wire, text: str, said: Said, subject: Subject) -> Wire:
+    """Wires that each GPU has: the ranks of an instance send their parts at once."""
+    if not said.per_gpu and not _BETWEEN.search(text):
+        return wire
+    machine = subject.machine
+    ranks = machine.most_per_prompt if machine.per_prefill else said.of_node
+    if ranks is None:
+        alone = (machine.gpus or 0) in (1, 2)
+        return wire if alone else replace(wire, said=f"{wire.said}, of one GPU", sure=False)
+    return Wire(wire.bytes_per_s * ranks, f"{ranks} ranks x {wire.said}", wire.sure) if ranks > 1 else wire

@@ -106,9 +106,3 @@ def plain_words(text: str) -> str:
         text = re.sub(f"(?i){pattern}", plain, text)
     text = re.sub(r"\b([A-Z]{1,3}\d{1,4}[A-Z]{0,2})s\b", r"\1", text)
     return re.sub(r"([(),;:+/])", r" \1 ", text)
-
-
-def nodes_in(text: str) -> int | None:
-    """Return the number of nodes that a text names: "2 nodes of 8xH100", "8xH800 per node, 12 nodes"."""
-    found = re.findall(rf"(\d{{1,4}}) (?:x )?{NODES}\b", " ".join(plain_words(text).split()))
-    return int(found[0]) if len(found) == 1 else None

@@ -58,11 +58,8 @@ def check_copies(case: Case) -> Iterator[Finding]:
             yield from _without_wire(case, run, figure)
             continue
         least = size / wire.bytes_per_s
-        yield _against(
-            figure,
-            figure.value / least,
-            f"{told} / {wire.said} = {format_si(least, 'second')} against {figure.text}",
-        )
+        arithmetic = f"{told} / {wire.said} = {format_si(least, 'second')} against {figure.text}"
+        yield _against(figure, figure.value / least, arithmetic, wire.sure)
     yield from _bandwidths(case)
 
 
@@ -71,12 +68,11 @@ def slack(figure: Figure) -> float:
     return min(rounding(figure), 0.01) + SLACK
 
 
-def _against(figure: Figure, ratio: float, told: str) -> Finding:
+def _against(figure: Figure, ratio: float, told: str, sure: bool) -> Finding:
     of, told_of = (figure.name,), f"{figure.metric} {figure.text}"
     if ratio * (1 + slack(figure)) < 1:
-        return Finding(
-            FASTER, IMPOSSIBLE, of, f"{figure.metric} {figure.text} is {ratio:.0%} of the wire's time", told
-        )
+        said = f"{told_of} is {ratio:.0%} of the wire's time"
+        return _faster(of, said, told, sure)
     if ratio >= FAR and figure.value <= USUAL:
         said = f"{told_of} is {ratio:,.0f} times the wire's time: fixed costs of a copy, not bandwidth"
         return Finding(FASTER, HOLDS, of, said, told)
@@ -90,6 +86,13 @@ def _against(figure: Figure, ratio: float, told: str) -> Finding:
     return Finding(
         FASTER, HOLDS, of, f"{figure.metric} {figure.text} is {ratio:.3g} times the wire's time", told
     )
+
+
+def _faster(of: tuple[str, ...], said: str, told: str, sure: bool) -> Finding:
+    """More than the wire carries: impossible only where no port may be left out of it."""
+    if sure:
+        return Finding(FASTER, IMPOSSIBLE, of, said, told)
+    return Finding(FASTER, SUSPICIOUS, of, f"{said}; ports that are not stated would explain it", told)
 
 
 def _without_wire(case: Case, run: Run, figure: Figure) -> Iterator[Finding]:
@@ -133,7 +136,7 @@ def _bandwidths(case: Case) -> Iterator[Finding]:
             said = f"{figure.text} is more than the wire carries {'both ways' if both else 'one way'}"
             if not both and share <= 2:
                 said += "; both ways together it carries as much"
-            yield Finding(FASTER, IMPOSSIBLE, (figure.name,), said, told)
+            yield _faster((figure.name,), said, told, wire.sure)
         elif share < _SLIVER:
             said = f"{figure.text} is {share:.2%} of the wire's rate: another path, or costs of each region, make it"
             yield Finding("far_below_wire", SUSPICIOUS, (figure.name,), said, told)
