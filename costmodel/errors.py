@@ -43,14 +43,14 @@ def shorten(text: str) -> str:
     return text if len(text) <= _QUOTED else text[: _QUOTED - 3] + "..."
 
 
-def nearest(text: str, known: Iterable[str]) -> str | None:
-    """Return the known name closest to ``text``, or None when nothing is close."""
+def nearest(text: str, known: Iterable[str], *, cutoff: float = 0.4) -> str | None:
+    """Return the known name closest to ``text``, or None when nothing is close: ``cutoff`` of 1 is the same name."""
     names = list(known)
     folded = {name.lower(): name for name in names}
     longer = [name for name in sorted(folded, key=len) if len(text) > 3 and name.startswith(text.lower())]
     if longer:
         return folded[longer[0]]
-    match = get_close_matches(text.lower(), folded, n=1, cutoff=0.4)
+    match = get_close_matches(text.lower(), folded, n=1, cutoff=cutoff)
     return folded[match[0]] if match else None
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 from ..data import load_toml
-from ..errors import InputError, nearest, shorten
+from ..errors import InputError, nearest
 from .conditions import Conditions, read_conditions
-from .figures import fitting, in_si, meant, number_of, per_gpu, statistic_of, unit_problem
+from .measurement import Notes, figure_of, text_of
 from .record import Figure, Record
 from .series import expanded
-from .vocabulary import METRICS
 
 #: Keys of a measurement, and of a file, that are no conditions.
 OF_FIGURE = ("id", "metric", "statistic", "value", "unit", "note", "figure")
@@ -70,18 +68,24 @@ def _load(path: Path) -> dict[str, Any]:
 def records_of(tables: Mapping[str, Any], where: str, name: str) -> tuple[Record, ...]:
     """Return the records that tables of a file hold. Raises InputError with all their problems."""
     problems: list[str] = []
-    rows = _rows(tables, problems)
-    shared = {key: value for key, value in tables.items() if key not in (*OF_RECORD, *OF_FIGURE, *TABLES)}
     given = tables.get("conditions", {})
     if not isinstance(given, dict):
         problems.append(f"conditions: {given!r} is not a table")
         given = {}
+    # A source may stand among the conditions: it is of the record wherever it stands.
+    tables = {**{key: value for key, value in given.items() if key in OF_RECORD}, **tables}
+    given = {key: value for key, value in given.items() if key not in OF_RECORD}
+    rows = _rows(tables, problems)
+    shared = {key: value for key, value in tables.items() if key not in (*OF_RECORD, *OF_FIGURE, *TABLES)}
     common = read_conditions({**shared, **given}, "", problems)
     groups: dict[str | None, list[tuple[int, Mapping[str, Any]]]] = {}
-    own_source = _text(tables, "source") or _text(tables, "url") or _arxiv(tables)
+    own_source = text_of(tables, "source") or text_of(tables, "url") or _arxiv(tables)
     for place, row in enumerate(rows, 1):
-        groups.setdefault(_text(row, "source") or own_source, []).append((place, row))
+        groups.setdefault(text_of(row, "source") or own_source, []).append((place, row))
     made = [_record(tables, name, where, source, group, common, problems) for source, group in groups.items()]
+    made = [record for record in made if record.figures] if not problems else made
+    if not problems and not made:
+        problems.append("no measurement states a value: expected metric, value and unit of each figure")
     if problems:
         raise InputError(problems, where=where)
     return tuple(_named(made, name))
@@ -126,21 +130,21 @@ def _record(
         conditions = read_conditions(own, label, problems)
         unread |= conditions.unread
         warnings += conditions.warnings
-        figure = _figure(row, label, conditions, problems)
+        figure = figure_of(row, label, conditions.stated, common.stated, Notes(problems, warnings))
         if figure is not None:
             figures.append(figure)
     stated, figures = _shared(dict(common.stated), figures)
-    confidence = {_text(row, "confidence") for _, row in rows} - {None}
-    read = _text(tables, "confidence") or _text(tables, "read")
+    confidence = {text_of(row, "confidence") for _, row in rows} - {None}
+    read = text_of(tables, "confidence") or text_of(tables, "read")
     return Record(
-        name=_text(tables, "name") or name,
+        name=text_of(tables, "name") or name,
         where=where,
         form="record",
         figures=tuple(figures),
         conditions=stated,
         source=source,
         confidence=confidence.pop() if len(confidence) == 1 else read,
-        title=_text(tables, "title"),
+        title=text_of(tables, "title"),
         unread=unread,
         warnings=tuple(dict.fromkeys(warnings)),
     )
@@ -163,66 +167,8 @@ def _shared(stated: dict[str, Any], figures: Sequence[Figure]) -> tuple[dict[str
     return stated | alike, kept
 
 
-def _figure(row: Mapping[str, Any], label: str, conditions: Conditions, problems: list[str]) -> Figure | None:
-    written = row.get("metric")
-    if not isinstance(written, str) or not written.strip():
-        known = [key for key in row if key not in ("id", "source")]
-        match = nearest("metric", known)
-        hint = f"; nearest present: {match!r}" if match else ""
-        problems.append(f"{label}: no metric{hint}; expected a name such as ttft")
-        return None
-    found, number = meant(written), number_of(row.get("value"))
-    if number is None:
-        problems.append(
-            f"{label}: value {shorten(repr(row.get('value')))} is not a finite number, or two of a range"
-        )
-        return None
-    unit = row.get(
-        "unit", found.unit if found.unit else "" if found.dimension in ("1", "token", None) else None
-    )
-    if not isinstance(unit, str):
-        problems.append(
-            f"{label}: {written} has no unit; expected one of {found.dimension}, such as {_example(found.dimension)}"
-        )
-        return None
-    bare, each = per_gpu(unit)
-    value, own = in_si(number[0], bare, found.dimension)
-    if (own is None and found.dimension is not None) or not fitting(own, found.dimension):
-        problems.append(unit_problem(label, unit, found.metric, str(found.dimension)))
-        return None
-    if value < 0 and found.metric in METRICS and found.dimension != "1":
-        problems.append(f"{label}: {written} {number[0]:g} {unit} is negative")
-        return None
-    high = None if number[1] is None else in_si(number[1], bare, found.dimension)[0]
-    return Figure(
-        name=label,
-        metric=found.metric,
-        value=value,
-        dimension=found.dimension if found.metric in METRICS or found.dimension else own,
-        text=f"{number[0]:.10g}{'' if number[1] is None else f' to {number[1]:.10g}'} {unit}".strip(),
-        unit=unit,
-        statistic=statistic_of(_text(row, "statistic")) or found.statistic,
-        high=high,
-        conditions=conditions.stated,
-        note=_text(row, "note"),
-        per_gpu=each,
-    )
-
-
-def _example(dimension: str | None) -> str:
-    return {"second": "ms", "byte": "GiB", "byte/second": "GB/s", "1/second": "req/s", "token/second": "tok/s",
-            "flop/second": "TFLOP/s"}.get(dimension or "", "1")  # fmt: skip
-
-
-def _text(table: Mapping[str, Any], key: str) -> str | None:
-    value = table.get(key)
-    if isinstance(value, date):
-        return value.isoformat()
-    return value.strip() if isinstance(value, str) and value.strip() else None
-
-
 def _arxiv(tables: Mapping[str, Any]) -> str | None:
-    number = _text(tables, "arxiv")
+    number = text_of(tables, "arxiv")
     return f"arXiv {number}" if number else None
 
 

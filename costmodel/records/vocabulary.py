@@ -37,11 +37,23 @@ CONDITIONS: dict[str, Condition] = {
     "workload": _C("text", "name of the workload or trace", ("dataset", "dataset_name", "trace")),
     "strategy": _C("text", "colocated, chunked, disaggregated, deflected", ("policy",)),
     "concurrency": _C(
-        "count", "requests under way at a time", ("max_concurrency", "clients", "users", "conc", "streams")
+        "count",
+        "requests under way at a time",
+        (
+            "max_concurrency",
+            "clients",
+            "users",
+            "conc",
+            "streams",
+            "max_request_concurrency",
+            "maximum_request_concurrency",
+        ),
     ),
     "batch": _C("count", "sequences of a step", ("batch_size", "bs")),
     "arrival_rate": _C(
-        "1/second", "requests offered a second", ("rate", "request_rate", "qps", "rps", "rate_rps")
+        "1/second",
+        "requests offered a second",
+        ("rate", "request_rate", "qps", "rps", "rate_rps", "traffic_request_rate", "request_rate_configured"),
     ),
     "arrival_process": _C("text", "Poisson, closed loop, burst, trace", ("arrivals", "arrival", "load")),
     "burst": _C("count", "requests that arrive together", ("burst_size", "n_burst")),
@@ -55,6 +67,12 @@ CONDITIONS: dict[str, Condition] = {
         "count",
         "output tokens of a request (OSL)",
         ("osl", "output_len", "generated_tokens", "random_output_len"),
+    ),
+    "mean_input_tokens": _C(
+        "number", "mean prompt tokens, where they vary", ("mean_isl", "avg_input_tokens", "avg_isl")
+    ),
+    "mean_output_tokens": _C(
+        "number", "mean output tokens, where they vary", ("mean_osl", "avg_output_tokens", "avg_osl")
     ),
     "input_length": _C("text", "prompt lengths in words", ("prompt_length", "prompt_lengths")),
     "output_length": _C("text", "output lengths in words", ("output_lengths",)),
@@ -87,7 +105,9 @@ CONDITIONS: dict[str, Condition] = {
     "descriptor_bytes": _C(
         "byte", "bytes of one region of a copy", ("iov_size", "desc_bytes", "fragment_size")
     ),
-    "block_size": _C("count", "tokens of a KV block", ("page_size", "block_tokens", "block")),
+    "block_size": _C(
+        "count", "tokens of a KV block", ("page_size", "block_tokens", "block", "tokens_per_block")
+    ),
     "first_token": _C("text", "side that sends token 1: prefill, decode, recompute", ("first_token_side",)),
     "ttft_from": _C(
         "text", "where TTFT starts: arrival or scheduling", ("ttft_starts_at", "ttft_definition")
@@ -151,12 +171,14 @@ _M = Metric
 TIME, RATE, TOKENS_PER_S, SHARE = "second", "1/second", "token/second", "1"
 
 METRICS: dict[str, Metric] = {
-    "ttft": _M(TIME, "arrival to the first token", ("time_to_first_token", "first_token_latency")),
+    "ttft": _M(TIME, "arrival to the first token", ("time_to_first_token", "first_token_latency", "time_to_1st_token")),
     "tpot": _M(TIME, "mean gap between output tokens of a request", (
-        "time_per_output_token", "token_latency"
+        "time_per_output_token", "token_latency", "time_per_output_token_excl_1st_token"
     )),
     "itl": _M(TIME, "one gap between output tokens", ("inter_token_latency", "tbt", "time_between_tokens")),
-    "e2e": _M(TIME, "arrival to the last token", ("latency", "e2el", "e2e_latency", "request_latency")),
+    "e2e": _M(TIME, "arrival to the last token", (
+        "latency", "e2el", "e2e_latency", "request_latency", "end_to_end_latency", "e2e_request_latency"
+    )),
     "prefill_time": _M(TIME, "prompt computed", (
         "prefill_execution", "prefill", "prompt_time", "prefill_exec", "recompute_time", "recompute"
     )),
@@ -168,33 +190,41 @@ METRICS: dict[str, Metric] = {
     )),
     "decode_queue_time": _M(TIME, "wait for decode after the copy", ("decode_queue",)),
     "kv_transfer_time": _M(TIME, "KV copied", (
-        "kv_transfer", "transfer_time", "transfer", "copy_time", "transfer_window", "pull_time"
+        "kv_transfer", "transfer_time", "transfer", "copy_time", "transfer_window", "pull_time",
+        "kv_transfer_latency", "transfer_latency"
     )),
     "handover_time": _M(TIME, "token 1 of prefill to token 1 at the client", ("handover", "hand_over")),
     "stall_time": _M(TIME, "a gap while a prompt is computed between two tokens of a decode", (
         "stall", "decode_stall", "prefill_stall", "generation_stall"
     )),
     "duration": _M(TIME, "whole run", ("makespan", "drain_time", "benchmark_duration", "elapsed")),
-    "offered_rate": _M(RATE, "requests sent a second", ()),
+    "offered_rate": _M(RATE, "requests sent a second", ("request_rate_configured", "traffic_request_rate")),
     "request_throughput": _M(RATE, "requests finished a second", (
         "requests_per_s", "achieved_rate", "completed_rate", "req_throughput"
     )),
     "goodput": _M(RATE, "highest rate that meets the SLOs", ("request_goodput", "capacity")),
     "output_throughput": _M(TOKENS_PER_S, "output tokens a second", (
-        "generation_throughput", "decode_throughput", "output_token_throughput"
+        "generation_throughput", "decode_throughput", "output_token_throughput", "throughput_output",
+        "generated_throughput"
     )),
     "input_throughput": _M(TOKENS_PER_S, "prompt tokens a second", (
-        "prompt_throughput", "prefill_throughput", "input_token_throughput"
+        "prompt_throughput", "prefill_throughput", "input_token_throughput", "throughput_input"
     )),
     "total_throughput": _M(TOKENS_PER_S, "prompt and output tokens a second", (
-        "total_token_throughput", "token_throughput", "throughput"
+        "total_token_throughput", "throughput_total"
+    )),
+    "throughput": _M(TOKENS_PER_S, "tokens a second, of which kind is not said (throughput_counts says it)", (
+        "token_throughput", "system_throughput"
+    )),
+    "peak_output_throughput": _M(TOKENS_PER_S, "output tokens of the best second", (
+        "peak_output_token_throughput", "max_output_tokens_per_s"
     )),
     "user_throughput": _M(TOKENS_PER_S, "output tokens a second of one request", (
-        "tok_s_user", "single_stream_throughput", "interactivity"
+        "tok_s_user", "single_stream_throughput", "interactivity", "throughput_per_user"
     )),
     "kv_transfer_bandwidth": _M("byte/second", "bytes copied a second", (
         "transfer_bandwidth", "effective_bandwidth", "kv_transfer_rate", "transfer_bandwidth_write",
-        "transfer_bandwidth_read", "copy_bandwidth"
+        "transfer_bandwidth_read", "copy_bandwidth", "kv_transfer_throughput", "transfer_throughput"
     )),
     "memory_bandwidth_achieved": _M("byte/second", "bytes read from HBM a second", ("achieved_bandwidth",)),
     "link_bandwidth_claimed": _M("byte/second", "bandwidth claimed for a link", (
@@ -216,8 +246,22 @@ METRICS: dict[str, Metric] = {
     "input_tokens": _M("token", "prompt tokens of a request", ()),
     "output_tokens": _M("token", "output tokens of a request", ()),
     "requests_in_flight": _M(SHARE, "mean requests under way", (
-        "in_flight", "concurrency_measured", "mean_concurrency"
+        "in_flight", "concurrency_measured", "mean_concurrency", "concurrency"
     )),
+    "peak_requests_in_flight": _M(SHARE, "most requests under way", (
+        "peak_concurrent_requests", "max_concurrent_requests"
+    )),
+    "requests_completed": _M(SHARE, "requests of the run that succeeded", (
+        "successful_requests", "completed_requests", "completed"
+    )),
+    "requests_failed": _M(SHARE, "requests of the run that failed", ("failed_requests", "failed")),
+    "total_input_tokens": _M("token", "prompt tokens of the run", ("total_input_text_tokens",)),
+    "total_output_tokens": _M("token", "output tokens of the run", ("total_generated_tokens",)),
+    "retokenized_output_tokens": _M("token", "the same, by splitting the texts again", (
+        "total_generated_tokens_retokenized",
+    )),
+    "acceptance_length": _M(SHARE, "tokens that a speculative step gives", ("accept_length",)),
+    "acceptance_rate": _M(SHARE, "share of draft tokens that are kept", ("accept_rate",)),
     "slo_attainment": _M(SHARE, "share of requests that meet the SLOs", ()),
     "cache_hit_rate": _M(SHARE, "share of prompt tokens found in a cache", (
         "prefix_cache_hit_rate", "hit_rate"

@@ -20,6 +20,8 @@ _WITH_IT = ("hardware", "prefill_hardware", "decode_hardware", "gpus", "gpus_per
 _LOAD = ("concurrency", "arrival_rate", "arrival_process", "burst", "requests", "batch")
 _SPLIT = re.compile(r"disagg|\bp/?d\b|prefill[- ]decode|\bsplit\b|\d+p:?\d+d")
 _RATES = ("request_throughput", "output_throughput", "input_throughput", "total_throughput", "goodput")
+#: Rates of tokens, called throughput in reports.
+_COUNTED = ("throughput", "output_throughput", "input_throughput", "total_throughput")
 #: TTFT over that of one instance where the decode side computes the prompt once more.
 _TWICE = (1.9, 2.1)
 
@@ -171,7 +173,7 @@ def _counted(case: Case) -> Iterator[Finding]:
     by_words: dict[str, list[Figure]] = {}
     for figure in case.record.figures:
         words = figure.conditions.get("throughput_counts")
-        if figure.metric == "total_throughput" and words is not None:
+        if figure.metric in _COUNTED and words is not None:
             by_words.setdefault(str(words), []).append(figure)
     if len(by_words) > 1:
         of = named([figure for figures in by_words.values() for figure in figures])
