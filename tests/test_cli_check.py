@@ -149,6 +149,6 @@ def test_one_run_of_a_log_is_selected(tmp_path: Path) -> None:
 def test_the_library_asks_the_same_question() -> None:
     found = ask_check(["kairos"])
     assert found.conditions_absent == 4 and found.predictions == ()
-    options = CheckOptions(scenario=Scenario("Qwen3-8B", "h100-sxm", topology="1"), passed=("topology",))
+    options = CheckOptions(scenario=Scenario("Qwen3-8B", "h100-sxm", topology="1"), passed=frozenset(("topology",)))
     (prediction,) = ask_check([VLLM], options).predictions
     assert prediction.topology == "1" and prediction.rows

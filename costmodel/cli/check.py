@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from ..errors import InputError
 from ..serving.strategies import STRATEGIES
-from .engine import ENGINE_OPTIONS
 from .options import Known, Whole, answers, option, tokens_option
 from .recommend import BUDGET
 from .replay import models, read_pairs, step_times
@@ -16,6 +16,8 @@ from .scenario import RATE, deployment_options, stated, take_scenario
 #: Options that state conditions of a run, by the names of those.
 _CONDITIONS = {"rate": "arrival_rate", "concurrency": "concurrency", "isl": "input_tokens", "osl": "output_tokens",
                "cached": "cached_tokens"}  # fmt: skip
+
+_ENGINE = ("engine", "engine_version")
 
 
 @click.command("check")
@@ -53,7 +55,7 @@ def command(files: tuple[str, ...], **options: Any) -> object:
     from ..questions.check import ask_check
     from ..questions.check_options import CheckOptions
 
-    passed = frozenset(stated(click.get_current_context()))
+    passed = set(stated(click.get_current_context()))
     given = {_CONDITIONS[key]: options.pop(key) for key in _CONDITIONS}
     varying, select = options.pop("varying"), read_pairs(options.pop("select"))
     tables, strategy, wanted = (
@@ -61,20 +63,32 @@ def command(files: tuple[str, ...], **options: Any) -> object:
         options.pop("strategy"),
         options.pop("predict"),
     )
-    model, budget = options.pop("model") or "", options.pop("token_budget")
-    named = {
-        "model": model,
-        "hardware": options["hardware"] or "",
-        "tp": options["tp"] if "tp" in passed else None,
-    }
-    options["hardware"] = options["hardware"] or ""
+    model = options.pop("model") or ""
+    options["hardware"] = hardware = options["hardware"] or ""
+    named = {"model": model, "hardware": hardware, "tp": options["tp"] if "tp" in passed else None}
+    engine: dict[str, str] = {name: options[name] for name in _ENGINE if name in passed}
+    budget = _limits(options, passed)
     asked = CheckOptions(
         scenario=take_scenario(model, options, token_budget=budget),
-        passed=passed | ({"engine"} if passed & set(ENGINE_OPTIONS) else set()),
+        passed=frozenset(passed),
         given={key: value for key, value in (given | named).items() if value},
+        engine=engine,
         strategy=strategy,
-        wanted=wanted or bool(model or named["hardware"]),
+        wanted=wanted or bool(model or hardware),
         select=select or None,
         tables=tables,
     )
     return ask_check(files, asked, varying=varying)
+
+
+def _limits(options: dict[str, Any], passed: set[str]) -> int | None:
+    """Take an engine's own names for its limits as the replay's; return the token budget. Raises InputError for two."""
+    for ours, theirs in (("max_seqs", "max_num_seqs"), ("token_budget", "max_num_batched_tokens")):
+        if theirs in passed:
+            if ours in passed and options[ours] != options[theirs]:
+                flags = f"--{ours.replace('_', '-')} {options[ours]} and --{theirs.replace('_', '-')} {options[theirs]}"
+                raise InputError(f"{flags}: the same limit twice")
+            options[ours] = options[theirs]
+            passed.add(ours)
+    budget: int | None = options.pop("token_budget")
+    return budget

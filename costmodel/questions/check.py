@@ -17,7 +17,7 @@ from ..audit.match import Matched, compare
 from ..data import is_path
 from ..errors import InputError
 from ..records import Figure, Record, Stated
-from ..records.packaged import load_records
+from ..records.packaged import load_records, record_names
 from ..records.read import is_record, read_records
 from ..results import read_results
 from .check_options import CheckOptions
@@ -151,6 +151,8 @@ def _selected(name: str | Path, select: Mapping[str, str] | None) -> tuple[Recor
 
 def _read(name: str | Path) -> tuple[Record, ...]:
     if isinstance(name, str) and not Path(name).exists() and not is_path(name):
+        if "." in name and name not in record_names():
+            raise InputError("no such file, and no packaged record (costmodel show records)", where=name)
         return load_records(name)
     return read_records(name) if is_record(name) or not Path(name).is_file() else read_results(name)
 

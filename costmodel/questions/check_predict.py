@@ -55,11 +55,18 @@ def predicted(cases: Collection[tuple[Case, str | Path]], asked: CheckOptions) -
 def _basis(case: Case, run: Run, detail: Detail | None, asked: CheckOptions) -> Basis:
     """What a run is predicted from; nothing, with the reason, where its model or GPU is neither stated nor passed."""
     subject, scenario = case.subject(run), asked.scenario
+    run = replace(run, conditions={**run.conditions, **asked.engine})
+    model, hardware, lacking = scenario.model, scenario.hardware, []
     try:
-        model = scenario.model or subject.model.name
-        hardware = scenario.hardware or _packaged(subject)
+        model = model or subject.model.name
     except Unknown as why:
-        return Basis(run, asked.given, detail, None, None, f"{why}: pass --model and --hardware", None)
+        lacking.append(f"{why}: pass --model")
+    try:
+        hardware = hardware or _packaged(subject)
+    except Unknown as why:
+        lacking.append(f"{why}: pass --hardware")
+    if lacking:
+        return Basis(run, asked.given, detail, None, None, "; ".join(lacking), None)
     try:
         return prepare(
             run, replace(scenario, model=model, hardware=hardware), passed=asked.passed, given=asked.given,

@@ -139,7 +139,9 @@ def _plausible(inversion: Inversion) -> str:
 
 
 def _screen(answer: CheckAnswer, told: Sequence[Finding], chosen: Sequence[Inversion]) -> str:
-    lines = [_title(answer), _opening(answer), "", "ABSENT"]
+    lines = [_title(answer), _opening(answer)]
+    lines += [line for text in answer.about.warnings for line in _item(f"warning: {text}", "")]
+    lines += ["", "ABSENT"]
     for each in answer.absent:
         lines += _item(f"{_condition(answer, each)}: {each.reason}", f"recovered by {each.recovered_by}")
     lines += [] if answer.absent else ["  nothing"]
@@ -163,7 +165,9 @@ def _screen(answer: CheckAnswer, told: Sequence[Finding], chosen: Sequence[Inver
     lines += [f"  {text}" for text in _more(answer, chosen)] or (
         [] if chosen else ["  nothing can be inverted"]
     )
-    return "\n".join([*lines, *predicted.lines(answer)])
+    lines += [*predicted.lines(answer), ""]
+    lines += _item(f"assumed: {'; '.join(answer.about.assumptions)}", "sources and all checks: --detail")
+    return "\n".join(lines)
 
 
 def _item(title: str, below: str) -> list[str]:

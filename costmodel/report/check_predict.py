@@ -49,7 +49,9 @@ def _ran(prediction: Prediction) -> str:
     """What ran and how requests came; what that rests on and nobody stated."""
     told = [f"{prediction.run}:"]
     if prediction.strategy:
-        told.append(f"{prediction.strategy} on {prediction.gpus} GPUs ({prediction.topology})")
+        gpus = f"{prediction.gpus} GPU{'s' if prediction.gpus != 1 else ''}"
+        split = f" ({prediction.topology})" if "P" in str(prediction.topology) else ""
+        told.append(f"{prediction.strategy} on {gpus}{split}")
     if prediction.load:
         told.append(f"- {prediction.load}")
     assumed = [
@@ -113,8 +115,24 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[Block]:
         yield f"nothing can be said: {diagnosis.reason}"
     for figure in diagnosis.figures:
         yield figure.said
+        yield (
+            f"how sure: {figure.grade}: {figure.sureness}" if figure.grade else f"how sure: {figure.sureness}"
+        )
+        yield from (f"not {each.what}: {each.said}" for each in figure.ruled_out)
+        yield _setting(figure)
         if told := _levers(figure):
             yield Table(("moved", "by", "effect on it", "", "set"), told, (False, False, True, False, False))
+
+
+def _setting(figure: Diagnosed) -> str:
+    """The setting that moves the figure most, or why there is none."""
+    best = figure.setting
+    if best is None:
+        return f"no setting: {figure.setting_reason}"
+    flags = ", ".join(f"{engine} {text}" for engine, text in best.settings.items())
+    return (
+        f"moves it most: {best.name} {best.step}, {best.change or 0.0:+.0%}{f' ({flags})' if flags else ''}"
+    )
 
 
 def _levers(figure: Diagnosed) -> tuple[tuple[str, ...], ...]:

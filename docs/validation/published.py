@@ -56,7 +56,7 @@ class Recheck:
 def recheck(name: str) -> Recheck:
     """Check a packaged record and predict what can be predicted of it."""
     scenario, passed, _ = SAID.get(name, (Scenario("", ""), (), ""))
-    answer = ask_check([name], CheckOptions(scenario=scenario, passed=passed, wanted=True))
+    answer = ask_check([name], CheckOptions(scenario=scenario, passed=frozenset(passed), wanted=True))
     return Recheck(name, answer, tuple(row for found in answer.predictions for row in _rows(found)))
 
 
