@@ -124,6 +124,15 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[Block]:
             yield Table(("moved", "by", "effect on it", "", "set"), told, (False, False, True, False, False))
 
 
+def _sureness(figure: Diagnosed) -> Iterator[str]:
+    """How sure that is, what it cannot be, and what to set; nothing is said twice."""
+    sure = figure.sureness or ""
+    yield f"{figure.grade}{f': {sure}' if sure not in figure.said else ''}"
+    yield from (f"not {each.what}: {each.said}" for each in figure.ruled_out)
+    if figure.setting is not None or (figure.setting_reason and sure not in figure.setting_reason):
+        yield _setting(figure)
+
+
 def _setting(figure: Diagnosed) -> str:
     """The setting that moves the figure most, or why there is none."""
     best = figure.setting
