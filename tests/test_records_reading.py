@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from costmodel.errors import InputError, nearest
 from costmodel.records.amounts import amount_of, spelt
@@ -156,9 +159,11 @@ def test_a_rate_of_a_node_of_unknown_size_is_not_checked() -> None:
         ("Maximum request concurrency", "concurrency is a condition"),
     ],
 )
-def test_a_metric_that_no_check_knows_is_warned_of(metric: str, said: str) -> None:
-    (warning,) = record(metric=metric, value=1).warnings
-    assert warning.startswith("a: ") and metric in warning and said in warning
+def test_a_metric_that_no_check_knows_is_warned_of_once(metric: str, said: str) -> None:
+    rows = [{"metric": metric, "value": value} for value in (1, 2)]
+    (found,) = records_of({"measurement": rows}, "report.toml", "report")
+    (warning,) = found.warnings
+    assert repr(metric) in warning and said in warning
 
 
 @pytest.mark.parametrize("metric", ["kv_transfer_time_share_of_ttft", "ttft_ratio", "ttft", "tbt_ratio"])
@@ -218,6 +223,54 @@ def test_what_is_no_amount(value: object) -> None:
     assert (
         found is None or found.unit == "k-2k"
     )  # an amount whose unit nothing knows is refused with its metric
+
+
+_PIECES = st.lists(
+    st.sampled_from(
+        [
+            "~",
+            "1",
+            "1e9",
+            "1,0",
+            ".",
+            "-",
+            "±",
+            "k",
+            " ",
+            "ms",
+            "GB",
+            "/",
+            "per",
+            "GPU",
+            "(",
+            ")",
+            "p99",
+            "tok/s",
+            "x",
+        ]
+    )
+    | st.text(max_size=3),
+    max_size=6,
+).map("".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(_PIECES, _PIECES, _PIECES | st.none(), _PIECES)
+def test_whatever_words_a_measurement_has_they_are_read_or_refused(
+    metric: str, value: str, unit: str | None, count: str
+) -> None:
+    row: dict[str, Any] = {
+        "metric": metric,
+        "value": value,
+        "concurrency": count,
+        "input_tokens": count,
+        "qps": count,
+    }
+    try:
+        found = record(**row | ({} if unit is None else {"unit": unit}))
+    except InputError:
+        return
+    assert all(math.isfinite(each.value) for each in found.figures)
 
 
 def test_a_value_that_is_not_stated_is_no_figure() -> None:

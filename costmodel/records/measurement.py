@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -182,13 +183,13 @@ def _warn(
         )
     if figure.metric in METRICS or found.checked:
         return
-    condition = condition_named(re.sub(r"\s*\([^)]*\)", "", written))
+    condition = condition_named(written)
     if condition:
         hint = f": {condition} is a condition"
     else:
         match = nearest(figure.metric, METRICS, cutoff=CLOSE)
         hint = f"; did you mean {match!r}?" if match else " (costmodel show metrics)"
-    warnings.append(f"{label}: no check knows metric {shorten(written)!r}{hint}")
+    warnings.append(f"no check knows metric {shorten(written)!r}{hint}")
 
 
 def _of_gpu(figure: Figure, read: _Read, stated: Mapping[str, Stated], warnings: list[str]) -> Figure:
@@ -198,10 +199,10 @@ def _of_gpu(figure: Figure, read: _Read, stated: Mapping[str, Stated], warnings:
     size = _gpus_of_node(stated) if read.each == "node" else None
     if size:
         high = None if figure.high is None else figure.high / size
-        return Figure(**{**vars(figure), "value": figure.value / size, "high": high, "per_gpu": True})
+        return replace(figure, value=figure.value / size, high=high, per_gpu=True)
     why = ", and gpus_per_node is not stated" if read.each == "node" else ""
     warnings.append(f"{figure.name}: {figure.text} is of a {read.each}{why}: no check uses it")
-    return Figure(**{**vars(figure), "metric": f"{figure.metric}_per_{read.each}"})
+    return replace(figure, metric=f"{figure.metric}_per_{read.each}")
 
 
 def _gpus_of_node(stated: Mapping[str, Stated]) -> int | None:
