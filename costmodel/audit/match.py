@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 
 from ..errors import InputError
-from ..families.named import model_named
-from ..inputs.hardware import packaged_name
 from ..records import Figure, Record, Stated
-from ..records.conditions import condition_named
+from . import agreement
+from .agreement import LENGTHS, Condition, in_words
 from .runs import OF_FIGURES, Run, runs_of
 
-#: What a figure depends on in any case: each by the conditions that may state it. Both results must state it.
-DECISIVE: dict[str, tuple[str, ...]] = {
-    "model": ("model",),
-    "hardware": ("hardware", "prefill_hardware", "decode_hardware"),
-    "load": ("concurrency", "arrival_rate", "batch", "burst"),
-    "input length": ("input_tokens", "input_length", "workload"),
-    "output length": ("output_tokens", "output_length", "workload"),
-    "engine": ("engine",),
-    "engine version": ("engine_version", "engine_build"),
-}
-#: Conditions that name a run without changing it.
-_NAMES = ("seed", "slo", "slo_ttft", "slo_tpot")
-#: Relative difference up to which two numbers are the same as written.
-_SAME = 1e-6
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A condition of two results, as stated; None: not stated."""
-
-    name: str
-    a: Stated | None
-    b: Stated | None
+#: Factors that 95 % of the ratios of such a figure lie between, were both runs made again; or why they are not known.
+Intervals = Callable[[Figure], tuple[float, float] | str]
+#: What a ratio beyond its interval says.
+FASTER, SLOWER, NOISE = "faster", "slower", "within noise"
+#: Metrics that say what was asked of a system, not what it did; how long a run took, its rates tell.
+_NO_RESULTS = (*LENGTHS, "offered_rate", "duration")
+_TIMES, _RATES = ("second",), ("1/second", "token/second")
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A figure of both results, in the SI unit of ``dimension``, and b over a; None with the ``reason``."""
+    """A figure of both results, in the SI unit of ``dimension``, and b over a; None with the ``reason``.
+
+    ``low`` and ``high`` hold the ratio of 95 % of such pairs of runs, and ``verdict`` says whether b is faster, slower
+    or within noise; None with the ``interval_reason``.
+    """
 
     metric: str
     statistic: str | None
@@ -50,13 +35,18 @@ class Ratio:
     b: float
     ratio: float | None
     reason: str | None = None
+    low: float | None = None
+    high: float | None = None
+    verdict: str | None = None
+    interval_reason: str | None = None
 
 
 @dataclass(frozen=True)
 class Matched:
     """Two results: ``comparable`` where all that decides matches but for what is ``varying``; ``reasons``: why not.
 
-    ``absent``: conditions that one of them states or neither; those that decide are ``reasons``, too.
+    ``absent``: conditions that one of them states; those that decide are ``reasons``, too. ``unstated``: what decides
+    and neither states, which ``caveats`` say is taken to be the same.
     """
 
     a: str
@@ -65,43 +55,52 @@ class Matched:
     matching: tuple[Condition, ...]
     mismatching: tuple[Condition, ...]
     absent: tuple[Condition, ...]
+    unstated: tuple[str, ...]
     comparable: bool
     reasons: tuple[str, ...]
+    caveats: tuple[str, ...]
     ratios: tuple[Ratio, ...]
     ratios_reason: str | None = None
 
 
 def compare(
-    a: Run | Record, b: Run | Record, varying: Collection[str] = (), given: Mapping[str, Stated] | None = None
+    a: Run | Record,
+    b: Run | Record,
+    varying: Collection[str] = (),
+    given: Mapping[str, Stated] | None = None,
+    intervals: Intervals | None = None,
 ) -> Matched:
-    """Compare two results. ``varying``: conditions that differ by intent; ``given``: what the user states of both.
+    """Compare two results. ``varying``: conditions that differ by intent; ``given``: what the user states where they
+    do not; ``intervals``: how far ratios move from run to run.
 
     Raises InputError for a name that is no condition, and for a record of several runs.
     """
     left, right = _run(a), _run(b)
-    varied = [_known(name) for name in varying]
-    ours, theirs = ({**run.conditions, **(given or {})} for run in (left, right))
-    names = [n for n in dict.fromkeys((*ours, *theirs)) if n not in (*OF_FIGURES, *_NAMES)]
-    sides = [Condition(name, ours.get(name), theirs.get(name)) for name in names]
-    open_ = [c for c in sides if c.name not in varied]
-    both = [c for c in open_ if c.a is not None and c.b is not None]
-    mismatching = tuple(c for c in both if not _alike(c))
-    lacking = [c for c in open_ if c.a is None or c.b is None] + _unstated(ours, theirs, varied)
+    varied = [agreement.known(name) for name in varying]
+    ours, theirs = (agreement.stated_by(run, given or {}) for run in (left, right))
+    sides = agreement.beside(ours, theirs)
+    both = [c for c in sides if c.a is not None and c.b is not None]
+    matching = [c for c in both if agreement.alike(c)]
+    mismatching = [c for c in both if c.name not in varied and c not in matching]
+    neither = agreement.unstated(ours, theirs, varied)
     reasons = (
-        *_no_variation(varied, ours, theirs),
-        *(f"{c.name} differs: {c.a} against {c.b}" for c in mismatching),
-        *_undecided(ours, theirs, varied),
+        *(f"{n}, which is to vary, is not stated by both" for n in varied if n not in {c.name for c in both}),
+        *(f"{c.name} differs: {in_words(c.name, c.a)} against {in_words(c.name, c.b)}" for c in mismatching),
+        *agreement.undecided(ours, theirs, varied),
     )
-    found = tuple(_ratio(figure, right, reasons) for figure in left.figures if _beside(figure, right))
+    found = tuple(_ratios(left, right, reasons, intervals))
+    first, second = _names(a, b)
     return Matched(
-        a=left.name,
-        b=right.name,
-        varying=tuple(c for c in sides if c.name in varied),
-        matching=tuple(c for c in both if _alike(c)),
-        mismatching=mismatching,
-        absent=tuple(lacking),
+        a=first,
+        b=second,
+        varying=tuple(c for c in sides if c.name in varied and c not in matching),
+        matching=tuple(matching),
+        mismatching=tuple(mismatching),
+        absent=tuple(c for c in sides if c.name not in varied and c not in both),
+        unstated=tuple(neither),
         comparable=not reasons,
         reasons=reasons,
+        caveats=tuple(agreement.caveats((left, right), neither, [c for c in matching if c.name in varied])),
         ratios=found,
         ratios_reason=None if found else "no figure of one metric and statistic stands in both",
     )
@@ -119,94 +118,70 @@ def _run(result: Run | Record) -> Run:
     return runs[0]
 
 
-def _known(name: str) -> str:
-    found = condition_named(name)
-    if found is None:
-        raise InputError(f"--varying {name}: no condition is called so (costmodel show conditions)")
-    return found
+def _names(a: Run | Record, b: Run | Record) -> tuple[str, str]:
+    """What tells two results apart: the names of their files, else where those lie, or what the runs state."""
+    names = [one.record if isinstance(one, Run) else one.name for one in (a, b)]
+    if names[0] == names[1]:
+        names = [f"{one.record}: {one.name}" if isinstance(one, Run) else one.where for one in (a, b)]
+    return names[0], names[1]
 
 
-def _alike(condition: Condition) -> bool:
-    """Whether two stated values mean the same: numbers as written, models by their layers, GPUs by their name."""
-    a, b = condition.a, condition.b
-    if isinstance(a, int | float) and isinstance(b, int | float):
-        return math.isclose(a, b, rel_tol=_SAME)
-    if condition.name == "model":
-        return _model(str(a)) == _model(str(b))
-    if condition.name.endswith("hardware"):
-        return (packaged_name(str(a)) or _folded(a)) == (packaged_name(str(b)) or _folded(b))
-    return _folded(a) == _folded(b)
-
-
-def _folded(value: object) -> str:
-    return re.sub(r"[\s_-]+", " ", str(value).strip().lower())
-
-
-def _model(text: str) -> object:
-    try:
-        return model_named(text).name
-    except InputError:
-        return _folded(text.rpartition("/")[2])
-
-
-def _stating(conditions: Mapping[str, Stated], keys: Collection[str]) -> bool:
-    return any(key in conditions for key in keys)
-
-
-def _unstated(ours: Mapping[str, Stated], theirs: Mapping[str, Stated], varied: list[str]) -> list[Condition]:
-    """What decides and neither states."""
-    return [
-        Condition(what, None, None)
-        for what, keys in DECISIVE.items()
-        if not set(keys) & set(varied) and not _stating(ours, keys) and not _stating(theirs, keys)
-    ]
-
-
-def _undecided(ours: Mapping[str, Stated], theirs: Mapping[str, Stated], varied: list[str]) -> list[str]:
-    """Why what decides is not known to match: it is stated by neither, by one alone, or in different words."""
-    reasons = []
-    for what, keys in DECISIVE.items():
-        if set(keys) & set(varied):
-            continue
-        a, b = _stating(ours, keys), _stating(theirs, keys)
-        shared = any(key in ours and key in theirs for key in keys)
-        if not a and not b:
-            reasons.append(f"{what} is stated by neither")
-        elif not (a and b):
-            reasons.append(f"{what} is not stated by {'the second' if a else 'the first'}")
-        elif not shared:
-            reasons.append(f"{what} is stated in different terms, which cannot be compared")
-    return reasons
-
-
-def _no_variation(varied: list[str], ours: Mapping[str, Stated], theirs: Mapping[str, Stated]) -> list[str]:
-    """Conditions that are to differ, where one result does not state them."""
-    return [
-        f"{n}, which is to vary, is not stated by both" for n in varied if n not in ours or n not in theirs
-    ]
+def _ratios(a: Run, b: Run, reasons: tuple[str, ...], intervals: Intervals | None) -> list[Ratio]:
+    """Ratios of the figures that stand in both and are results."""
+    pairs = [(figure, _beside(figure, b)) for figure in a.figures if figure.metric not in _NO_RESULTS]
+    found = [(figure, _ratio(figure, other, reasons)) for figure, other in pairs if other]
+    return [_with_interval(ratio, figure, intervals) for figure, ratio in found]
 
 
 def _beside(figure: Figure, other: Run) -> Figure | None:
+    """The figure of another run that is of the same, best by the same definition."""
     same = [
         f for f in other.all(figure.metric) if f.statistic == figure.statistic and f.per_gpu == figure.per_gpu
     ]
-    return same[0] if same else None
+    return min(same, key=lambda f: len(_apart(figure, f)), default=None)
 
 
-def _ratio(figure: Figure, other: Run, reasons: tuple[str, ...]) -> Ratio:
-    beside = _beside(figure, other)
-    assert beside is not None
-    made = (figure.metric, figure.statistic, figure.dimension, figure.value, beside.value)
-    if reasons:
-        return Ratio(*made, None, "conditions do not match")
-    apart = [
-        f"{key} differs: {figure.conditions.get(key, 'not stated')} against {beside.conditions.get(key, 'not stated')}"
-        for key in dict.fromkeys((*figure.conditions, *beside.conditions))
+def _apart(figure: Figure, other: Figure) -> list[str]:
+    """How the definitions of two figures differ."""
+    sides = [
+        Condition(key, figure.conditions.get(key), other.conditions.get(key))
+        for key in dict.fromkeys((*figure.conditions, *other.conditions))
         if key in OF_FIGURES
-        and not _alike(Condition(key, figure.conditions.get(key), beside.conditions.get(key)))
     ]
+    return [
+        f"{c.name} differs: {in_words(c.name, c.a)} against {in_words(c.name, c.b)}"
+        for c in sides
+        if not agreement.alike(c)
+    ]
+
+
+def _ratio(figure: Figure, other: Figure, reasons: tuple[str, ...]) -> Ratio:
+    made = Ratio(figure.metric, figure.statistic, figure.dimension, figure.value, other.value, None)
+    if reasons:
+        return replace(made, reason="conditions do not match")
+    apart = _apart(figure, other)
     if figure.dimension is None or apart:
-        return Ratio(*made, None, "; ".join(apart) or "what it measures is not known")
+        return replace(made, reason="; ".join(apart) or "what it measures is not known")
     if not figure.value > 0:
-        return Ratio(*made, None, "the first is not above 0")
-    return Ratio(*made, beside.value / figure.value)
+        return replace(made, reason="the first is not above 0")
+    return replace(made, ratio=other.value / figure.value)
+
+
+def _with_interval(ratio: Ratio, figure: Figure, intervals: Intervals | None) -> Ratio:
+    """A ratio with how far it would move from run to run, and what that says."""
+    if ratio.ratio is None:
+        return ratio
+    factors = intervals(figure) if intervals else "the results do not hold the times of single requests"
+    if isinstance(factors, str):
+        return replace(ratio, interval_reason=factors)
+    low, high = (ratio.ratio * factor for factor in factors)
+    return replace(ratio, low=low, high=high, verdict=_verdict(ratio.dimension, low, high))
+
+
+def _verdict(dimension: str | None, low: float, high: float) -> str | None:
+    """What an interval of b over a says of b; None for what is neither a time nor a rate."""
+    if dimension not in (*_TIMES, *_RATES):
+        return None
+    if low <= 1 <= high:
+        return NOISE
+    return FASTER if (high < 1) is (dimension in _TIMES) else SLOWER
