@@ -35,6 +35,7 @@ from .checks.peaks import check_links, check_memory_stated, check_peaks
 from .checks.pool import check_blocks, check_bytes_per_token, check_full_length, check_weight_bytes
 from .checks.predictions import check_predictions, invert_predictions
 from .checks.ratios import check_ratios
+from .checks.readings import check_readings
 from .checks.repeats import check_repeats, invert_repeats
 from .checks.reuse import invert_reuse
 from .checks.saturated import check_saturated, invert_saturated
@@ -53,6 +54,7 @@ CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_e2e,
     check_littles_law,
     check_rates,
+    check_readings,
     check_offered,
     check_capacity,
     check_growth,

@@ -9,24 +9,42 @@ from ...units import format_si
 from ..case import MEANS, Case
 from ..finding import HOLDS, IMPOSSIBLE, INCONSISTENT, SUSPICIOUS, Finding
 from ..runs import Run, named
+from .definitions import DEFINITIONS, GAPS, definition_of, tokens_of, whole_of
 
 #: Relative difference up to which an identity of means holds; beyond ``_APART`` the figures contradict each other.
 _CLOSE, _APART = 0.03, 0.10
 
 
 def check_e2e(case: Case) -> Iterator[Finding]:
-    """TTFT + (OSL - 1) x TPOT = E2E, of means: medians and percentiles of parts do not add up."""
+    """E2E of means as TTFT and TPOT make it by the stated definition: medians and percentiles do not add up."""
     for run in case.runs:
-        ttft, e2e = run.get("ttft", *MEANS), run.get("e2e", *MEANS)
-        gap = run.get("tpot", *MEANS) or run.get("itl", *MEANS)
-        osl = run.number("output_tokens")
-        if not (ttft and e2e and gap and osl) or osl <= 1:
+        ttft, e2e, gap = run.get("ttft", *MEANS), run.get("e2e", *MEANS), _gap(run)
+        osl = tokens_of(run, "output")
+        if not (ttft and e2e and gap and osl) or osl <= 1 or not e2e.value:
             continue
-        total = ttft.value + (osl - 1) * gap.value
-        sum_ = f"{_s(ttft)} + {osl - 1:g} x {_s(gap)} = {format_si(total, 'second')} against {_s(e2e)}"
-        yield _compared(
-            "e2e_identity", named((ttft, gap, e2e)), total / e2e.value, "TTFT + (OSL - 1) x TPOT", "E2E", sum_
-        )
+        stated = definition_of(run)
+        made = whole_of(ttft.value, gap.value, osl, stated or GAPS)
+        parts, total = f"{_s(ttft)} and {osl:g} x {_s(gap)}", format_si(made.seconds, "second")
+        sum_ = f"{parts}: {made.told} = {total} against {_s(e2e)}"
+        of = named((ttft, gap, e2e))
+        found = compared_with("e2e_identity", of, made.seconds / e2e.value, made.told, "E2E", sum_)
+        other = None if stated or found.grade == HOLDS else _defined_otherwise(ttft, gap, e2e, osl)
+        if other:
+            said = f"{found.said}; TPOT as {other} fits: its definition is not stated"
+            found = Finding("e2e_identity", SUSPICIOUS, of, said, sum_)
+        yield found
+
+
+def _gap(run: Run) -> Figure | None:
+    return run.get("tpot", *MEANS) or run.get("itl", *MEANS)
+
+
+def _defined_otherwise(ttft: Figure, gap: Figure, e2e: Figure, osl: float) -> str | None:
+    """The other definition of TPOT by which means agree."""
+    for definition in DEFINITIONS[1:]:
+        if abs(whole_of(ttft.value, gap.value, osl, definition).seconds / e2e.value - 1) <= _CLOSE:
+            return definition
+    return None
 
 
 def mean_e2e(run: Run) -> tuple[float, str, tuple[Figure, ...]] | None:
@@ -34,18 +52,17 @@ def mean_e2e(run: Run) -> tuple[float, str, tuple[Figure, ...]] | None:
     e2e = run.get("e2e", *MEANS)
     if e2e is not None:
         return e2e.value, _s(e2e), (e2e,)
-    ttft, gap = run.get("ttft", *MEANS), run.get("tpot", *MEANS) or run.get("itl", *MEANS)
-    osl = run.number("output_tokens")
+    ttft, gap, osl = run.get("ttft", *MEANS), _gap(run), tokens_of(run, "output")
     if ttft is None or gap is None or osl is None:
         return None
-    total = ttft.value + (osl - 1) * gap.value
-    return total, f"({_s(ttft)} + {osl - 1:g} x {_s(gap)})", (ttft, gap)
+    made = whole_of(ttft.value, gap.value, osl, definition_of(run) or GAPS)
+    return made.seconds, f"({made.told} = {format_si(made.seconds, 'second', 4)})", (ttft, gap)
 
 
 def check_littles_law(case: Case) -> Iterator[Finding]:
     """Requests under way = requests finished a second x mean E2E; a closed loop never has more than its clients."""
     for run in case.runs:
-        found, rate = mean_e2e(run), _finished(run)
+        found, rate = mean_e2e(run), finished(run)
         if found is None or rate is None:
             continue
         e2e, told, figures = found
@@ -57,7 +74,7 @@ def check_littles_law(case: Case) -> Iterator[Finding]:
         clients = run.number("concurrency")
         if flight is not None:
             of = (*of, flight.name)
-            yield _compared(
+            yield compared_with(
                 "littles_law",
                 of,
                 under_way / flight.value,
@@ -82,12 +99,12 @@ def _clients(of: tuple[str, ...], under_way: float, clients: float, arithmetic: 
     return Finding("littles_law", HOLDS, of, f"rate x E2E is {share:.0%} of the clients", told)
 
 
-def _finished(run: Run) -> tuple[float, str, tuple[Figure, ...]] | None:
-    """Requests finished a second, stated or from tokens a second."""
+def finished(run: Run) -> tuple[float, str, tuple[Figure, ...]] | None:
+    """Return the requests finished a second, stated or from tokens a second, and how they came about."""
     rate = run.get("request_throughput")
     if rate is not None and not rate.per_gpu:
         return rate.value, f"{rate.value:.4g}/s", (rate,)
-    isl, osl = run.number("input_tokens"), run.number("output_tokens")
+    isl, osl = tokens_of(run, "input"), tokens_of(run, "output")
     for metric, each in (
         ("output_throughput", osl),
         ("input_throughput", isl),
@@ -103,7 +120,7 @@ def check_rates(case: Case) -> Iterator[Finding]:
     """Tokens a second = requests a second x tokens of a request; a run's requests over its duration."""
     for run in case.runs:
         rate, duration = run.get("request_throughput"), run.get("duration")
-        isl, osl, count = run.number("input_tokens"), run.number("output_tokens"), run.number("requests")
+        isl, osl, count = tokens_of(run, "input"), tokens_of(run, "output"), run.number("requests")
         total = None if isl is None or osl is None else isl + osl
         for metric, each in (
             ("output_throughput", osl),
@@ -115,7 +132,7 @@ def check_rates(case: Case) -> Iterator[Finding]:
                 continue
             if rate is not None and not rate.per_gpu:
                 told = f"{rate.value:.4g}/s x {each:g} tokens = {rate.value * each:.5g} against {tokens.value:.5g}/s"
-                yield _compared(
+                yield compared_with(
                     "rates",
                     named((rate, tokens)),
                     rate.value * each / tokens.value,
@@ -126,7 +143,7 @@ def check_rates(case: Case) -> Iterator[Finding]:
             elif duration is not None and count:
                 counted = count * each / duration.value
                 told = f"{count:g} x {each:g} tokens / {_s(duration)} = {counted:.5g} against {tokens.value:.5g}/s"
-                yield _compared(
+                yield compared_with(
                     "rates",
                     named((duration, tokens)),
                     count * each / duration.value / tokens.value,
@@ -136,7 +153,7 @@ def check_rates(case: Case) -> Iterator[Finding]:
                 )
         if rate is not None and duration is not None and count and rate.value:
             told = f"{count:g} requests / {_s(duration)} = {count / duration.value:.4g}/s against {rate.value:.4g}/s"
-            yield _compared(
+            yield compared_with(
                 "rates",
                 named((rate, duration)),
                 count / duration.value / rate.value,
@@ -146,7 +163,8 @@ def check_rates(case: Case) -> Iterator[Finding]:
             )
 
 
-def _compared(check: str, of: tuple[str, ...], ratio: float, left: str, right: str, told: str) -> Finding:
+def compared_with(check: str, of: tuple[str, ...], ratio: float, left: str, right: str, told: str) -> Finding:
+    """Return the finding that two sides of an identity, ``ratio`` apart, agree or do not."""
     off = abs(ratio - 1)
     if off <= _CLOSE:
         return Finding(check, HOLDS, of, f"{left} agrees with {right} ({ratio - 1:+.1%})", told)

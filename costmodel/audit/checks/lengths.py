@@ -8,7 +8,10 @@ from ...records import Figure
 from ..case import MEANS, Case
 from ..finding import INCONSISTENT, Finding, Inversion
 from ..runs import Run
+from .definitions import GAPS, definition_of, tokens_of
 
+#: Relative difference from which on times imply other lengths than stated.
+_APART = 0.1
 _TOKENS = {
     "input_throughput": "input_tokens",
     "output_throughput": "output_tokens",
@@ -59,9 +62,11 @@ def _of_rates(run: Run, rate: Figure) -> Iterator[Inversion]:
 def _of_times(run: Run) -> Iterator[Inversion]:
     ttft, e2e = run.get("ttft", *MEANS), run.get("e2e", *MEANS)
     gap = run.get("tpot", *MEANS) or run.get("itl", *MEANS)
-    if not (ttft and e2e and gap and gap.value) or run.number("output_tokens"):
+    if not (ttft and e2e and gap and gap.value):
         return
-    osl = 1 + (e2e.value - ttft.value) / gap.value
-    told = f"1 + ({e2e.text} - {ttft.text}) / {gap.text}"
+    stated, osl = tokens_of(run, "output"), 1 + (e2e.value - ttft.value) / gap.value
+    if stated and (definition_of(run) not in (None, GAPS) or abs(osl / stated - 1) <= _APART):
+        return
+    told, instead = f"1 + ({e2e.text} - {ttft.text}) / {gap.text}", f", not {stated:g}" if stated else ""
     yield Inversion("output_tokens", osl, (ttft.name, gap.name, e2e.name), told,
-                    osl >= 1, f"a request has {osl:.4g} output tokens on average")  # fmt: skip
+                    osl >= 1, f"a request has {osl:.4g} output tokens on average{instead}")  # fmt: skip
