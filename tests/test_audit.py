@@ -12,7 +12,7 @@ from costmodel.audit.checks.bounds import check_bounds
 from costmodel.audit.checks.copies import check_copies, invert_copies
 from costmodel.audit.checks.explained import invert_bounds
 from costmodel.audit.checks.identities import check_e2e, check_littles_law, check_rates
-from costmodel.audit.checks.load import check_capacity, check_offered
+from costmodel.audit.checks.load import check_capacity
 from costmodel.audit.checks.trends import check_growth, invert_series, line
 from costmodel.audit.comparable import compared
 from costmodel.audit.finding import Finding
@@ -265,14 +265,6 @@ def test_more_than_the_wire_carries() -> None:
     assert grades(check_copies(case_of(text + figure("transfer_bandwidth", 101, "GB/s")))) == [
         ("faster_than_wire", "impossible")
     ]
-
-
-@pytest.mark.parametrize(
-    ("finished", "grade"), [(2.56, "inconsistent"), (3.0, "suspicious"), (3.19, "holds")]
-)
-def test_offered_against_finished(finished: float, grade: str) -> None:
-    text = "arrival_rate = 3.2\n" + figure("request_throughput", finished, "req/s")
-    assert grades(check_offered(case_of(text))) == [("overload", grade)]
 
 
 def test_a_rate_that_no_gpu_can_sustain() -> None:

@@ -2,30 +2,80 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ...records import Figure
 from ...units import format_si
-from ..case import Case
+from .. import words
+from ..case import MEANS, Case
 from ..finding import HOLDS, IMPOSSIBLE, INCONSISTENT, SUSPICIOUS, Finding
 from ..runs import Run
 from ..subject import Subject, Unknown
+from .definitions import tokens_of
+from .identities import mean_e2e
 
-CHECK = "overload"
-#: A finished rate within this of the offered one keeps up; a run's ramps cost a short one some of it.
-_KEEPS_UP, _SHORT = 0.97, 0.9
-#: Requests below which the last answers are a good part of a run.
-_MANY = 50
+CHECK, MORE = "overload", "more_than_offered"
+#: A finished rate within this of what a run can finish keeps up.
+_KEEPS_UP = 0.97
+#: How far a finished rate may exceed the offered one: of requests, and of tokens over nominal lengths.
+_OVER, _OVER_BY_TOKENS = 0.05, 0.15
+
+
+@dataclass(frozen=True)
+class Load:
+    """Requests a second that a run offers and finishes, how many it sends (None: not stated), and in words."""
+
+    run: Run
+    offered: float
+    finished: float
+    of: tuple[str, ...]
+    told: str
+    open_: float
+
+    @property
+    def count(self) -> float | None:
+        """Requests of the run: as stated, else what it finishes in its duration."""
+        duration = self.run.get("duration")
+        return self.run.number("requests") or (self.finished * duration.value if duration else None)
+
+    @property
+    def steady(self) -> float:
+        """What a run that keeps up finishes a second, until the answer of its last request: n / (n / rate + tail)."""
+        tail = max((f.value for f in self.run.all("e2e") if f.statistic != "std"), default=None)
+        found = mean_e2e(self.run)
+        tail = tail if tail is not None or found is None else found[0]
+        if not self.count or tail is None:
+            return self.offered
+        return self.count / (self.count / self.offered + tail)
+
+    @property
+    def wait(self) -> float | None:
+        """Mean time in which a request is answered where they are finished at an even rate, s."""
+        return self.count / 2 * (1 / self.finished - 1 / self.offered) if self.count else None
+
+    @property
+    def backlog(self) -> float:
+        """Requests that are sent and not finished when the last one is sent, at an even rate."""
+        return (self.count or 0.0) * (1 - self.finished / self.offered)
 
 
 def check_offered(case: Case) -> Iterator[Finding]:
-    """Requests offered a second against finished: where fewer are finished, waits grow with the run's length."""
+    """Requests offered a second against finished, less what a run's end takes: is there a steady state at all?"""
     for run in case.runs:
         offered, told = _offered(run)
-        for finished, of, how in _finished(run):
-            if offered and finished > 0:
-                yield _kept_up(run, offered, finished, (*told, *of), how)
+        if not offered:
+            continue
+        for rate, of, how, open_ in _finished(run):
+            if rate > 0:
+                yield _judged(Load(run, offered, rate, (*told, *of), how, open_))
                 break
+        good = run.get("goodput")
+        if good is not None and not good.per_gpu and good.value > offered * (1 + _OVER):
+            said = f"goodput {good.text} is more than is offered: requests are good only where they were sent"
+            told_ = f"{good.value:.4g}/s against {offered:.4g}/s offered"
+            yield Finding(MORE, INCONSISTENT, (*told, good.name), said, told_)
 
 
 def _offered(run: Run) -> tuple[float | None, tuple[str, ...]]:
@@ -33,35 +83,59 @@ def _offered(run: Run) -> tuple[float | None, tuple[str, ...]]:
     return (figure.value, (figure.name,)) if figure else (run.number("arrival_rate"), ())
 
 
-def _finished(run: Run) -> Iterator[tuple[float, tuple[str, ...], str]]:
+def _finished(run: Run) -> Iterator[tuple[float, tuple[str, ...], str, float]]:
     rate = run.get("request_throughput")
     if rate is not None and not rate.per_gpu:
-        yield rate.value, (rate.name,), f"{rate.value:.4g}"
-    for metric, key in (("input_throughput", "input_tokens"), ("output_throughput", "output_tokens")):
-        tokens, each = run.get(metric), run.number(key)
+        yield rate.value, (rate.name,), f"{rate.value:.4g}", _OVER
+    for side in ("input", "output"):
+        tokens, each = run.get(f"{side}_throughput"), tokens_of(run, side)
         if tokens is not None and each and not tokens.per_gpu:
-            yield tokens.value / each, (tokens.name,), f"({tokens.value:.5g} / {each:g})"
+            yield tokens.value / each, (tokens.name,), f"({tokens.value:.5g} / {each:g})", _OVER_BY_TOKENS
 
 
-def _kept_up(run: Run, offered: float, finished: float, of: tuple[str, ...], how: str) -> Finding:
-    share = finished / offered
-    told = f"offered {offered:.4g}/s over finished {how}/s: utilisation {offered / finished:.3g}"
-    if share >= _KEEPS_UP:
-        return Finding(
-            CHECK, HOLDS, of, f"{share:.0%} of the offered requests are finished as they come", told
-        )
-    tails = [f for f in run.figures if f.metric in ("ttft", "e2e", "prefill_queue_time")]
-    of = (*of, *(f.name for f in tails))
-    if share >= _SHORT or (run.number("requests") or _MANY) < _MANY:
-        said = (
-            f"{share:.0%} of the offered rate is finished: a run too short for its ramps, or one at its limit"
-        )
+def _judged(load: Load) -> Finding:
+    share, steady = load.finished / load.offered, load.steady
+    told = f"offered {load.offered:.4g}/s over finished {load.told}/s: utilisation {1 / share:.3g}"
+    if share > 1 + max(
+        load.open_, 3 / math.sqrt(load.count) if load.count else 0.0
+    ):  # three deviations of Poisson
+        said = f"{share:.3g} times the offered requests are finished: more are answered than are sent"
+        return Finding(MORE, INCONSISTENT, load.of, said, told)
+    if steady < load.offered:
+        told += f"; {load.count:,.0f} requests and the wait for the last answer leave {steady:.4g}/s"
+    if load.finished >= _KEEPS_UP * steady:
+        said = f"{share:.0%} of the offered requests are finished a second, as they come"
+        said += " and as the last ones end" if share < _KEEPS_UP else ""
+        return Finding(CHECK, HOLDS, load.of, said, told)
+    tails = [f.name for f in load.run.figures if f.metric in ("ttft", "e2e", "prefill_queue_time")]
+    of, against = (*load.of, *tails), _contradicted(load)
+    if against is None:
+        said = f"{share:.0%} of the offered rate is finished: the run is at its limit, or too short for its ramps"
         return Finding(CHECK, SUSPICIOUS, of, said, told)
     said = (
-        f"a pool is overloaded: {share:.0%} of the offered rate is finished, so waits grow as long as the run lasts "
-        "and no percentile or mean of TTFT is a property of the system"
+        f"{share:.0%} of the offered rate is finished, so waits grow as long as the run lasts: {against[0]}"
     )
-    return Finding(CHECK, INCONSISTENT, of, said, told)
+    return Finding(CHECK, INCONSISTENT, of, said, f"{told}; {against[1]}")
+
+
+def _contradicted(load: Load) -> tuple[str, str] | None:
+    """Stated times far shorter than what even an overload of the run makes of them: in words, and how long that is."""
+    found, ttft, wait = mean_e2e(load.run), load.run.get("ttft", *MEANS), load.wait
+    if wait is None:
+        return None
+    told = (
+        f"{load.count:,.0f} / 2 x (1 / {load.finished:.4g} - 1 / {load.offered:.4g}) = {words.seconds(wait)}"
+    )
+    if found is not None and found[0] < wait / 2:
+        return f"a mean answer would take {words.seconds(wait)}, not {words.seconds(found[0])}", told
+    most = load.run.number("concurrency") or load.run.number("max_num_seqs")
+    if most and load.backlog > most * (load.run.number("instances") or 1) and ttft and ttft.value < wait / 2:
+        said = (
+            f"{load.backlog:,.0f} requests are left at the end, and {most:g} are under way at most; the mean TTFT of "
+            f"{ttft.text} has not the wait of the others, or the offered rate was not sent"
+        )
+        return said, told
+    return None
 
 
 def check_capacity(case: Case) -> Iterator[Finding]:
