@@ -9,6 +9,8 @@ from costmodel.audit.checks.memory import check_batch, check_clients, check_pool
 
 # Llama-2-7B: 6.738e9 x 2 B = 12.55 GiB; 32 layers x 2 x 32 KV heads x 128 x 2 B = 524,288 B a token.
 A10 = 'model = "Llama-2-7B"\nhardware = "A10 24GB"\n'
+#: Stated, so that nothing narrower would explain a figure.
+WIDE = 'dtype = "fp16"\nkv_dtype = "fp16"\n'
 TTFT = row("ttft", 1.0, "s", id="ttft")
 
 
@@ -34,14 +36,14 @@ def test_blocks_that_are_tokens() -> None:
     ],
 )
 def test_a_pool_beside_the_weights(tokens: int, grade: str, than: str) -> None:
-    (finding,) = found(check_pool, A10 + row("kv_cache_tokens", tokens, "tokens"))
+    (finding,) = found(check_pool, A10 + WIDE + row("kv_cache_tokens", tokens, "tokens"))
     assert finding.grade == grade and than in finding.said
 
 
 def test_a_pool_of_several_gpus() -> None:
     # Llama-3.1-70B: 80 layers x 2 x 8 heads x 128 x 2 B = 327,680 B; 3,000,000 tokens = 915.5 GiB of 8 x 80 GiB,
     # 1,600,000 = 488.3 GiB; weights 131.4 GiB
-    text = 'model = "Llama-3.1-70B"\nhardware = "8xH100"\ntp = 8\n'
+    text = WIDE + 'model = "Llama-3.1-70B"\nhardware = "8xH100"\ntp = 8\n'
     for tokens, grade in ((1_600_000, "holds"), (1_700_000, "impossible"), (3_000_000, "impossible")):
         (finding,) = found(check_pool, text + row("kv_cache_tokens", tokens, "tokens"))
         assert finding.grade == grade
@@ -57,8 +59,10 @@ def test_a_pool_of_several_gpus() -> None:
     ],
 )
 def test_a_pool_in_bytes(pool: int, note: str, grade: str) -> None:
-    text = 'model = "Llama-3.1-70B"\nhardware = "8xH100"\ntp = 8\n' + row(
-        "kv_pool_bytes", pool, "GiB", note=note
+    text = (
+        WIDE
+        + 'model = "Llama-3.1-70B"\nhardware = "8xH100"\ntp = 8\n'
+        + row("kv_pool_bytes", pool, "GiB", note=note)
     )
     (finding,) = found(check_pool, text)
     assert (finding.id, finding.grade) == ("kv_pool_fits", grade)
@@ -103,7 +107,7 @@ def test_weights_that_lie_elsewhere_are_not_judged() -> None:
 @pytest.mark.parametrize(("batch", "grade"), [(10, "holds"), (24, "impossible")])
 def test_a_batch(batch: int, grade: str) -> None:
     # prompts of 1,024 tokens are 0.5 GiB: 10 take 5 GiB, 24 take 12 of the 24 - 12.55 = 11.45 GiB at most
-    text = A10 + row("tpot", 50, "ms", batch=batch, input_tokens=1024, id="gap")
+    text = A10 + WIDE + row("tpot", 50, "ms", batch=batch, input_tokens=1024, id="gap")
     (finding,) = found(check_batch, text + row("ttft", 1, "s", input_tokens=1024))
     assert (finding.id, finding.grade, finding.of) == ("batch_fits", grade, ("gap",))
     assert not found(check_batch, "cached_share = 0.5\n" + text)
@@ -134,3 +138,33 @@ def test_a_latent_that_every_gpu_holds() -> None:
     (spread,) = found(check_pool, text)
     (repeated,) = found(check_pool, "tp = 4\n" + text)
     assert (spread.grade, repeated.grade) == ("holds", "impossible")
+
+
+@pytest.mark.parametrize(
+    ("stated", "tokens", "grade", "would"),
+    [
+        # 11.72 GiB of the 24 - 12.55: 5.86 GiB in 8 bits
+        ("", 24000, "inconsistent", "an fp8 cache"),
+        ('kv_dtype = "fp16"\n', 24000, "inconsistent", "fp8 weights"),
+        (WIDE, 24000, "impossible", ""),
+        # 24.4 GiB: 12.2 in 8 bits, beside 6.28 GiB of weights in 8 bits
+        ("", 50000, "inconsistent", "fp8 weights and an fp8 cache"),
+        ('dtype = "fp16"\n', 50000, "impossible", ""),
+    ],
+)
+def test_a_pool_that_fits_in_dtypes_that_are_not_stated(
+    stated: str, tokens: int, grade: str, would: str
+) -> None:
+    (finding,) = found(check_pool, A10 + stated + row("kv_cache_tokens", tokens, "tokens"))
+    assert finding.grade == grade
+    assert ("not stated" in finding.said) == bool(would) and would in finding.said
+
+
+def test_a_batch_that_fits_in_8_bits() -> None:
+    # of 22.18 - 12.55 = 9.63 GiB 18 take 9, and 24 take 12 or, in 8 bits, 6
+    text = A10 + row("tpot", 50, "ms", batch=18, input_tokens=1024)
+    assert [f.grade for f in found(check_batch, text)] == ["holds"]
+    (finding,) = found(check_batch, text.replace("18", "24"))
+    assert finding.grade == "inconsistent" and "an fp8 cache" in finding.said
+    flags = 'engine_flags = "--kv-cache-dtype fp8"\n'
+    assert [f.grade for f in found(check_batch, flags + text.replace("18", "24"))] == ["holds"]

@@ -20,7 +20,9 @@ from costmodel.audit.checks.pool import (
         (6.51, "GiB", "bytes_per_token", "holds"),
         (6.51, "GB", "binary_as_decimal", "inconsistent"),
         (6.99, "GB", "bytes_per_token", "holds"),
-        (3.25, "GiB", "bytes_per_token", "inconsistent"),
+        # half of it: 8 bits, which are not stated
+        (3.25, "GiB", "narrow_kv", "suspicious"),
+        (2.05, "GiB", "bytes_per_token", "inconsistent"),
     ],
 )
 def test_bytes_of_a_token_of_a_pool(pool: float, unit: str, id_: str, grade: str) -> None:
@@ -28,6 +30,27 @@ def test_bytes_of_a_token_of_a_pool(pool: float, unit: str, id_: str, grade: str
     text += row("kv_pool_bytes", pool, unit) + row("kv_cache_tokens", 42656)
     (finding,) = found(check_bytes_per_token, text)
     assert (finding.id, finding.grade) == (id_, grade)
+
+
+def test_a_cache_whose_dtype_is_stated_is_not_read_as_narrow() -> None:
+    text = 'model = "Qwen3-14B"\nhardware = "A100"\nkv_dtype = "bf16"\n'
+    text += row("kv_pool_bytes", 3.25, "GiB") + row("kv_cache_tokens", 42656)
+    assert [f.grade for f in found(check_bytes_per_token, text)] == ["inconsistent"]
+
+
+@pytest.mark.parametrize(
+    # 1,952 x 16 = 31,232 tokens x 131,072 B = 3.81 GiB; / 20,000 = 1.56
+    ("pool", "sequences", "grade"),
+    [(3.81, 1.56, "holds"), (38.1, 15.6, "inconsistent")],
+)
+def test_blocks_against_bytes_and_sequences(pool: float, sequences: float, grade: str) -> None:
+    text = 'model = "Llama-3.1-8B"\nhardware = "A100"\nblock_size = 16\nmax_model_len = 20000\n'
+    text += row("kv_pool_bytes", pool, "GiB") + row("full_length_sequences", sequences)
+    blocks = text + row("kv_cache_blocks", 1952)
+    assert [f.grade for f in found(check_bytes_per_token, blocks)] == [grade]
+    assert [f.grade for f in found(check_full_length, blocks)] == [grade]
+    # without blocks the bytes of the pool count: they agree with the sequences in both rows
+    assert [f.grade for f in found(check_full_length, text)] == ["holds"]
 
 
 def test_a_pool_of_one_gpu_of_two() -> None:

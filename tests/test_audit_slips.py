@@ -129,3 +129,17 @@ def test_a_stated_payload_against_the_prompt(payload: str, id_: str, grade: str)
     (finding,) = found(check_payload, text + row("kv_transfer_time", 100, "ms", id="copy"))
     assert (finding.id, finding.grade, finding.of) == (id_, grade, ("copy",))
     assert not found(check_payload, f'payload = "{payload}"\n' + row("kv_transfer_time", 100, "ms"))
+
+
+def test_latents_counted_as_keys_and_values() -> None:
+    # DeepSeek-V3: 61 layers x 128 heads x (128 + 64 + 128) x 2 B = 4,997,120 B; of latents 61 x (512 + 64) x 2 = 70,272
+    text = 'model = "DeepSeek-V3"\n'
+    (finding,) = found(check_kv_bytes, text + row("kv_bytes_per_token", 4997120, "B"))
+    assert (finding.id, finding.grade) == (
+        "expanded_latents",
+        "inconsistent",
+    ) and "every head" in finding.said
+    (finding,) = found(check_kv_bytes, text + row("kv_bytes", 305, "GiB", input_tokens=65536))
+    assert finding.id == "expanded_latents"
+    (finding,) = found(check_kv_bytes, text + row("kv_bytes_per_token", 70272, "B"))
+    assert (finding.id, finding.grade) == ("kv_bytes", "holds")

@@ -22,7 +22,10 @@ _SLIPS = {
 _BESIDES = {
     "replicated_kv": "every copy is counted, and was moved if this was measured",
     "narrow_kv": "an 8-bit cache, which is not stated",
+    "expanded_latents": "keys and values of every head are counted, where a cache of latents holds one vector for all",
 }
+#: Those of them that no cache holds.
+_WRONG = ("expanded_latents",)
 
 
 class Expected(NamedTuple):
@@ -76,5 +79,6 @@ def judge(
 def _agreed(check: str, names: tuple[str, ...], what: str, told: str, expected: Expected) -> Finding:
     said = f"{what} is {expected.told}"
     if expected.id:
-        return Finding(expected.id, SUSPICIOUS, names, f"{said}: {_BESIDES[expected.id]}", told)
+        grade = INCONSISTENT if expected.id in _WRONG else SUSPICIOUS
+        return Finding(expected.id, grade, names, f"{said}: {_BESIDES[expected.id]}", told)
     return Finding(check, HOLDS, names, said, told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...errors import InputError
 from ...inputs.parameters import weight_bytes
@@ -118,7 +118,31 @@ def _pool(subject: Subject, run: Run, figure: Figure, what: str) -> Finding:
         return Finding(POOL, HOLDS, of, f"{what} is {held / room.size:.0%} of the memory", told)
     than = "the whole memory" if held > room.size else "what the weights leave"
     said = f"{what} needs {_gib(held)}, more than {than} of {room.told}{otherwise}"
+    would = next((word for word, other in narrower(subject) if _fits(other, run, figure, room)), None)
+    if would:
+        return Finding(POOL, INCONSISTENT, of, f"{said}; with {would}, not stated, it would fit", told)
     return Finding(POOL, IMPOSSIBLE, of, said, told)
+
+
+def narrower(subject: Subject) -> Iterator[tuple[str, Subject]]:
+    """Yield the same with a narrower cache and narrower weights, where a report states neither, the likeliest first."""
+    stated = {"kv_dtype", "kv_bytes_per_token"} & subject.conditions.keys()
+    narrow = None if stated else replace(subject, conditions={**subject.conditions, "kv_dtype": "fp8"})
+    if narrow is not None:
+        yield "an fp8 cache", narrow
+    for dtype in _LOADED if subject.stated_dtype is None else ():
+        yield f"{dtype} weights", replace(subject, conditions={**subject.conditions, "dtype": dtype})
+        if narrow is not None:
+            both = replace(narrow, conditions={**narrow.conditions, "dtype": dtype})
+            yield f"{dtype} weights and an fp8 cache", both
+
+
+def _fits(subject: Subject, run: Run, figure: Figure, room: Room) -> bool:
+    """Whether a pool fits beside the weights."""
+    try:
+        return _held(subject, run, figure, room)[0] <= room.size - subject.weight_bytes
+    except Unknown:
+        return False
 
 
 def _held(subject: Subject, run: Run, figure: Figure, room: Room) -> tuple[float, str, str]:
@@ -183,10 +207,23 @@ def check_batch(case: Case) -> Iterator[Finding]:
         )
         if left > 0 and batch * each > left:
             said = f"a batch of {batch:g} prompts of {tokens:,.0f} tokens does not fit beside the weights"
-            yield Finding(BATCH, IMPOSSIBLE, named(figures), said, told)
+            would = _would(subject, room, batch, int(tokens))
+            said += f"; with {would}, not stated, it would" if would else ""
+            yield Finding(BATCH, INCONSISTENT if would else IMPOSSIBLE, named(figures), said, told)
         elif left > 0:
             said = f"a batch of {batch:g} prompts of {tokens:,.0f} tokens fits beside the weights"
             yield Finding(BATCH, HOLDS, named(figures), said, told)
+
+
+def _would(subject: Subject, room: Room, batch: float, tokens: int) -> str | None:
+    """Which narrower dtypes would let a batch fit."""
+    for what, other in narrower(subject):
+        try:
+            if batch * other.kv_bytes(tokens) <= room.size - other.weight_bytes:
+                return what
+        except Unknown:
+            continue
+    return None
 
 
 def _shared(run: Run) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ...errors import InputError
 from ...memory.kv import kv_bytes
@@ -16,6 +17,7 @@ from ..sizes import Expected, judge
 from ..subject import Subject, Unknown
 from ..written import SLACK, readings, rounding
 from .memory import of_one_gpu, token_bytes
+from .slips import narrow_cache
 
 TOKEN, BLOCKS, FULL, WEIGHTS = "bytes_per_token", "kv_blocks", "full_length_sequences", "weight_bytes"
 #: Weights as loaded: engines keep buffers, pad and repeat small tensors.
@@ -24,27 +26,48 @@ _LOADED = 0.015
 _BUFFERS = 64 * 2**20
 
 
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens that a pool holds, the figures that say so, and how they are counted."""
+
+    count: float
+    of: tuple[Figure, ...]
+    told: str
+
+
+def tokens_of_pool(run: Run) -> Tokens | None:
+    """Return the tokens of a run's pool: as stated, else blocks x the tokens of a block; None where neither is."""
+    tokens, blocks = run.get("kv_cache_tokens"), run.get("kv_cache_blocks")
+    if tokens is not None:
+        return Tokens(tokens.value, (tokens,), f"{tokens.value:,.0f} tokens") if tokens.value > 0 else None
+    size = run.number("block_size", blocks) if blocks else None
+    if blocks is None or not size or not blocks.value:
+        return None
+    return Tokens(blocks.value * size, (blocks,), f"{blocks.value:,.0f} blocks x {size:g} tokens")
+
+
 def check_bytes_per_token(case: Case) -> Iterator[Finding]:
     """Pool bytes / pool tokens = KV bytes of a token of the model."""
     for run, pool in case.each("kv_pool_bytes"):
-        tokens = run.get("kv_cache_tokens")
-        if tokens is None or tokens.value <= 0:
+        tokens = tokens_of_pool(run)
+        if tokens is None:
             continue
-        of, what = (pool, tokens), f"{pool.text} / {tokens.value:,.0f} tokens"
+        of, what = (pool, *tokens.of), f"{pool.text} / {tokens.told}"
         subject = case.subject(run, pool)
         try:
             wanted = _token(subject)
         except Unknown as why:
             yield not_computable(TOKEN, named(of), what, str(why))
             continue
-        open_ = SLACK + rounding(pool) + rounding(tokens)
-        yield from judge(TOKEN, of, what, pool.value / tokens.value, wanted, readings(pool), open_)
+        open_ = SLACK + rounding(pool) + rounding(tokens.of[0])
+        yield from judge(TOKEN, of, what, pool.value / tokens.count, wanted, readings(pool), open_)
 
 
 def _token(subject: Subject) -> list[Expected]:
     """Bytes of a token in the pool: of the instance, and of one GPU of it where TP is stated."""
     whole = token_bytes(subject)
     made = [Expected(whole, f"{format_si(whole, 'byte', 6)} a token")]
+    made += narrow_cache(subject, whole, "a token")
     tp = subject.conditions.get("decode_tp") or subject.conditions.get("tp")
     if isinstance(tp, int | float) and tp > 1 and "kv_bytes_per_token" not in subject.conditions:
         try:
@@ -83,21 +106,33 @@ def check_blocks(case: Case) -> Iterator[Finding]:
 def check_full_length(case: Case) -> Iterator[Finding]:
     """Pool tokens / longest sequence = the concurrency that an engine's log prints at that length."""
     for run, printed in case.each("full_length_sequences"):
-        tokens, longest = run.get("kv_cache_tokens"), run.number("max_model_len", printed)
+        longest = run.number("max_model_len", printed)
+        tokens = tokens_of_pool(run) or _held(case, run, longest)
         if tokens is None or not printed.value:
             continue
-        of, what = named((tokens, printed)), f"{tokens.value:,.0f} tokens and {printed.value:g} sequences"
+        of, what = named((*tokens.of, printed)), f"{tokens.told} and {printed.value:g} sequences"
         if not longest:
             yield not_computable(FULL, of, what, "the longest sequence is not stated")
             continue
-        found = tokens.value / longest
-        told = f"{tokens.value:,.0f} / {longest:,.0f} = {found:.4g} against {printed.value:g}"
-        if abs(found / printed.value - 1) <= SLACK + rounding(printed):
+        found = tokens.count / longest
+        told = f"{tokens.count:,.0f} / {longest:,.0f} = {found:.4g} against {printed.value:g}"
+        if abs(found / printed.value - 1) <= SLACK + rounding(printed) + rounding(tokens.of[0]):
             yield Finding(FULL, HOLDS, of, f"{what} of {longest:,.0f} tokens agree", told)
         else:
-            yield Finding(
-                FULL, INCONSISTENT, of, f"{what} of {longest:,.0f} tokens disagree: {_why(case, run)}", told
-            )
+            said = f"{what} of {longest:,.0f} tokens disagree: {_why(case, run)}"
+            yield Finding(FULL, INCONSISTENT, of, said, told)
+
+
+def _held(case: Case, run: Run, longest: float | None) -> Tokens | None:
+    """Tokens that the bytes of a pool hold, where the report counts none."""
+    pool = run.get("kv_pool_bytes")
+    if pool is None or not longest or of_one_gpu(pool):
+        return None
+    try:
+        each = token_bytes(case.subject(run, pool))
+    except Unknown:
+        return None
+    return Tokens(pool.value / each, (pool,), f"{pool.text} of {each:,.0f} B a token")
 
 
 def _why(case: Case, run: Run) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ...dtypes import CACHE_BYTES
 from ...errors import InputError
 from ...formulas.kv import blocks_ceil, blocks_plus_one
+from ...inputs.model import LatentAttention
 from ...memory.kv import kv_bytes
 from ...records import Figure
 from ...units import format_si
@@ -139,6 +140,31 @@ def _variants(subject: Subject, size: float, told: str) -> list[Expected]:
         repeated = format_si(size * copies, "byte", 4)
         said = f"{told} {copies:g} times, as TP {tp} is more than the model's KV heads, {repeated}"
         made.append(Expected(size * copies, said, "replicated_kv"))
-    if "kv_dtype" not in subject.conditions and CACHE_BYTES.get(subject.kv_dtype) == 2:
-        made.append(Expected(size / 2, f"{told} in 8 bits, {format_si(size / 2, 'byte', 4)}", "narrow_kv"))
-    return made
+    expanded = size * _expansion(subject)
+    if expanded > size:
+        said = f"{told} of keys and values instead of latents, {format_si(expanded, 'byte', 4)}"
+        made.append(Expected(expanded, said, "expanded_latents"))
+    return made + narrow_cache(subject, size, told)
+
+
+def narrow_cache(subject: Subject, size: float, told: str) -> list[Expected]:
+    """Return the bytes in 8 bits instead of 16, where the report states no dtype of its cache."""
+    if {"kv_dtype", "kv_bytes_per_token"} & subject.conditions.keys() or CACHE_BYTES.get(
+        subject.kv_dtype
+    ) != 2:
+        return []
+    return [Expected(size / 2, f"{told} in 8 bits, {format_si(size / 2, 'byte', 4)}", "narrow_kv")]
+
+
+def _expansion(subject: Subject) -> float:
+    """How many times the cache of latents the keys and values of all heads are; 1 where a model caches no latents."""
+    latents = [
+        (layer.count, block)
+        for layer in subject.model.layers
+        for block in layer.blocks
+        if isinstance(block, LatentAttention) and block.indexer is None
+    ]
+    if not latents or sum(count for count, _ in latents) < sum(layer.count for layer in subject.model.layers):
+        return 1.0
+    whole = sum(count * mla.heads * (mla.nope_dim + mla.rope_dim + mla.v_dim) for count, mla in latents)
+    return whole / sum(count * (mla.kv_rank + mla.rope_dim) for count, mla in latents)
