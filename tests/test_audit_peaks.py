@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from audit_records import found, row
 
-from costmodel.audit.checks.peaks import check_links, check_memory_stated, check_peaks
+from costmodel.audit.checks.peaks import check_bandwidth_stated, check_links, check_memory_stated, check_peaks
 
 
 @pytest.mark.parametrize(
@@ -111,3 +111,18 @@ def test_a_stated_memory(memory: str, grade: str) -> None:
     text = f'hardware = "A100 80GB"\nmemory = "{memory}"\n' + row("ttft", 1, "s") + row("tpot", 1, "s")
     (finding,) = found(check_memory_stated, text)
     assert finding.grade == grade and len(finding.of) == 2
+
+
+@pytest.mark.parametrize(
+    ("stated", "grade", "whose"),
+    [
+        ("3.35 TB/s", "holds", ""),
+        ("4.8 TB/s", "inconsistent", "h200-sxm"),
+        ("2 TB/s", "suspicious", "h100-pcie"),
+    ],
+)
+def test_a_memory_bandwidth_of_another_gpu(stated: str, grade: str, whose: str) -> None:
+    text = f'hardware = "1x H100 SXM"\nmemory_bandwidth = "{stated}"\n' + row("tpot", 10, "ms")
+    (finding,) = found(check_bandwidth_stated, text)
+    assert finding.grade == grade and whose in finding.said
+    assert not found(check_bandwidth_stated, text.replace("1x H100 SXM", "an M2 Ultra"))

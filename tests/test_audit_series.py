@@ -298,6 +298,11 @@ def test_rates_scale_with_gpus_at_most() -> None:
     assert values(invert_scaling, text + four, "scaling_efficiency") == [pytest.approx(0.75)]
     assert grades(check_scaling, text + four) == ["holds"]
     assert grades(check_scaling, text + four.replace("300", "600")) == ["suspicious"]
+    # 1 client on one GPU beside 64 on four are two loads; 16 beside 64 are 16 a GPU each
+    for clients, count in ((1, 0), (16, 1), (64, 1)):
+        few = row("output_throughput", 100, "tok/s", hardware="H100", tp=1, concurrency=clients)
+        many = row("output_throughput", 300, "tok/s", hardware="4xH100", tp=4, concurrency=64)
+        assert len(grades(check_scaling, few + many)) == count
 
 
 @pytest.mark.parametrize(

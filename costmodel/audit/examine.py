@@ -15,6 +15,7 @@ from .checks.copies import check_copies, invert_copies
 from .checks.counts import check_characters
 from .checks.crossings import invert_crossings
 from .checks.descriptors import invert_blocks, invert_descriptor_sizes, invert_descriptors, invert_posting
+from .checks.experts import check_experts
 from .checks.explained import invert_bounds
 from .checks.identities import check_e2e, check_littles_law, check_rates
 from .checks.interference import check_chunk_gaps, check_stalls, invert_stalls
@@ -22,7 +23,7 @@ from .checks.lengths import check_lengths, invert_lengths
 from .checks.load import check_capacity, check_offered
 from .checks.memory import check_batch, check_clients, check_pool, check_weights
 from .checks.needed import check_far, invert_size
-from .checks.objectives import check_objectives
+from .checks.objectives import check_attainment, check_objectives
 from .checks.order import check_gaps, check_order, check_ranges, check_streams, invert_gaps
 from .checks.parallel import (
     check_bytes_read,
@@ -31,7 +32,7 @@ from .checks.parallel import (
     invert_prompt_all_reduces,
     invert_tensor_parallel,
 )
-from .checks.peaks import check_links, check_memory_stated, check_peaks
+from .checks.peaks import check_bandwidth_stated, check_links, check_memory_stated, check_peaks
 from .checks.pool import check_blocks, check_bytes_per_token, check_full_length, check_weight_bytes
 from .checks.predictions import check_predictions, invert_predictions
 from .checks.ratios import check_ratios
@@ -39,6 +40,7 @@ from .checks.readings import check_readings
 from .checks.repeats import check_repeats, invert_repeats
 from .checks.reuse import invert_reuse
 from .checks.saturated import check_saturated, invert_saturated
+from .checks.scenarios import check_scenarios
 from .checks.shares import check_shares
 from .checks.sides import check_gpus, check_prefill_twice, check_ratio_of_two, check_tokens
 from .checks.slips import check_copy_bytes, check_kv_bytes, check_payload
@@ -66,6 +68,7 @@ CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_links,
     check_peaks,
     check_memory_stated,
+    check_bandwidth_stated,
     check_weights,
     check_pool,
     check_batch,
@@ -101,6 +104,9 @@ CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_scaling,
     check_ratios,
     check_objectives,
+    check_attainment,
+    check_experts,
+    check_scenarios,
     check_chunk_gaps,
 )
 INVERSIONS: tuple[Callable[[Case], Iterable[Inversion]], ...] = (

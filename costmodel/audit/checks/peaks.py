@@ -15,11 +15,13 @@ from ..finding import HOLDS, IMPOSSIBLE, INCONSISTENT, SUSPICIOUS, Finding, not_
 from ..runs import named
 from ..subject import Subject, Unknown
 
-LINK, PEAK, MEMORY = "claimed_link", "claimed_peak", "claimed_memory"
+LINK, PEAK, MEMORY, BANDWIDTH = "claimed_link", "claimed_peak", "claimed_memory", "claimed_bandwidth"
 #: Links are quoted with and without their encoding (PCIe 4 x16: 32 and 31.5 GB/s), peaks to three digits.
 _SAME_LINK, _SAME_PEAK = 0.025, 0.01
 #: Memory is quoted nominal, visible, and in GB where GiB are meant.
 _SAME_MEMORY = 0.08
+#: Memory bandwidth is rounded by its makers to two digits.
+_SAME_BANDWIDTH = 0.03
 _KINDS = {"nvlink_bandwidth": r"nvlink|nvswitch", "pcie_bandwidth": r"pci"}
 _DENSE = ("bf16", "fp16", "fp8", "fp4", "int8")
 
@@ -187,6 +189,28 @@ def _peak(claim: Claim, text: str, gpu: str, dense: Mapping[str, float], dtype: 
     return not_computable(
         PEAK, claim.of, f"a peak of {text}", f"it is none of the dense peaks of {gpu}: {rates}"
     )
+
+
+def check_bandwidth_stated(case: Case) -> Iterator[Finding]:
+    """Compare a stated memory bandwidth with the GPU's: that of another GPU is none of this one's."""
+    for stated, figures in _stating(case, "memory_bandwidth").items():
+        gpu = _subject(case, figures[0]).machine.gpu
+        if gpu is None or gpu.generation == "not packaged" or "memory_bandwidth" not in gpu.values:
+            continue
+        own, of = gpu.get("memory_bandwidth"), named(figures)
+        told = f"{format_si(stated, 'byte/second')} against {format_si(own, 'byte/second')} of {gpu.name}"
+        if abs(stated / own - 1) <= _SAME_BANDWIDTH:
+            yield Finding(BANDWIDTH, HOLDS, of, f"the stated memory bandwidth is that of {gpu.name}", told)
+            continue
+        others = [
+            name
+            for name in gpu_names()
+            if (known := load_gpu(name).values.get("memory_bandwidth"))
+            and abs(stated / known.value - 1) <= _SAME_PEAK
+        ]
+        whose = f": it is that of {', '.join(others)}" if others else ""
+        said = f"the stated memory bandwidth is {stated / own:.3g} times that of {gpu.name}{whose}"
+        yield Finding(BANDWIDTH, INCONSISTENT if stated > own else SUSPICIOUS, of, said, told)
 
 
 def check_memory_stated(case: Case) -> Iterator[Finding]:

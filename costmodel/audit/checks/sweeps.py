@@ -74,7 +74,17 @@ def _scaled(case: Case) -> Iterator[tuple[tuple[int, Figure], tuple[int, Figure]
         groups[key].append((machine.gpus, figure))
     for points in groups.values():
         fewest, *more = sorted(points, key=lambda point: point[0])
-        yield from ((fewest, other) for other in more if other[0] > fewest[0])
+        yield from (
+            (fewest, other) for other in more if other[0] > fewest[0] and _alike_loaded(case, fewest, other)
+        )
+
+
+def _alike_loaded(case: Case, few: tuple[int, Figure], many: tuple[int, Figure]) -> bool:
+    """Whether two runs have the same load, in all or of each GPU: another load is another point of a curve."""
+    one, other = (case.record.conditions_of(figure).get("concurrency") for _, figure in (few, many))
+    if not isinstance(one, int | float) or not isinstance(other, int | float):
+        return one == other
+    return one == other or abs(other / many[0] - one / few[0]) <= _GAIN * one / few[0]
 
 
 def _rest(stated: dict[str, Stated]) -> tuple[str, ...]:
