@@ -19,6 +19,7 @@ from .checks.experts import check_experts
 from .checks.explained import invert_bounds
 from .checks.identities import check_e2e, check_littles_law, check_rates
 from .checks.interference import check_chunk_gaps, check_stalls, invert_stalls
+from .checks.layout import check_layout
 from .checks.lengths import check_lengths, invert_lengths
 from .checks.load import check_capacity, check_offered
 from .checks.memory import check_batch, check_clients, check_pool, check_weights
@@ -95,6 +96,7 @@ CHECKS: tuple[Callable[[Case], Iterable[Finding]], ...] = (
     check_bytes_read,
     check_far,
     check_lengths,
+    check_layout,
     check_predictions,
     check_order,
     check_ranges,

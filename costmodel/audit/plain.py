@@ -51,5 +51,6 @@ def sized(parameters: float, dtype: str | None, source: str) -> Plain:
     """Return so many parameters in a dtype; two bytes each where none is stated."""
     word = str(dtype or "").lower()
     each = 0.5 if word in FOUR_BITS else 1.0 if "8" in word else 2.0
-    product = "fp4" if word in _FAST else word if word in ("fp8", "int8") else "bf16"
+    narrow = "fp8" if word == "w4a8" else word
+    product = "fp4" if word in _FAST else narrow if narrow in ("fp8", "int8") else "bf16"
     return Plain(parameters, each, product, source)

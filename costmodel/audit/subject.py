@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
@@ -20,6 +20,8 @@ from ..inputs.parameters import count_parameters, loaded_dtype, weight_bytes
 from ..memory.kv import kv_bytes
 from ..memory.parallelism import Parallelism
 from ..records import Stated
+from ..records.dtypes import dtype_meant
+from ..records.flags import OWN_CHOICE
 from ..records.machine import Machine, machine_of
 from ..serving.bound import Bound, step_bound
 from ..serving.instance import InstanceKind, default_cache_dtype
@@ -30,7 +32,8 @@ from .plain import FOUR_BITS, Plain, plain_of, sized
 #: Narrow dtypes that an engine may load a checkpoint in without the report saying so, the likeliest first.
 NARROW = ("fp8", "int8", "fp4")
 _DTYPE_WORDS = re.compile(
-    r"(?i)[\s_,(-]*\b(bf16|fp16|fp8|int8|int4|w4a16|w8a8|fp4|nvfp4|mxfp4|awq|gptq)(?:-dynamic|-4bit)?\)?$"
+    r"(?i)(?:[\s_,.(-]*\b(?:bf16|fp16|fp8|fp4|int8|int4|nvfp4|mxfp4|w[48]a(?:16|8|4)|awq|gptq|gguf|e4m3|[48][\s-]?bits?"
+    r"|i?q[2-8]_\w+|g(?:32|64|128)|dynamic|quantized|marlin)\)*)+$"
 )
 
 
@@ -99,14 +102,28 @@ class Subject:
             raise Unknown(str(self.machine.reason))
         return self.machine.gpu
 
+    @cached_property
+    def decoding(self) -> Subject:
+        """The same on the GPUs that decode, where a report names those of each side."""
+        return Subject(self.conditions, self.machine.decoding) if self.machine.decoding else self
+
+    @property
+    def sides(self) -> tuple[Subject, ...]:
+        """The same on the GPUs of each side; itself where a report does not tell them apart."""
+        if self.machine.decoding is None:
+            return (self,)
+        first = self.machine.per_prefill
+        alone = replace(self.machine, gpus=first, per_decode=first, decoding=None)
+        return Subject(self.conditions, alone), self.decoding
+
     @property
     def stated_dtype(self) -> str | None:
         """Dtype of the weights as the report states it; None: it does not."""
-        text = str(self.conditions.get("dtype", "")).strip().lower()
-        if not text:
-            found = _DTYPE_WORDS.search(str(self.conditions.get("model", "")))
-            text = found[1].lower() if found else ""
-        word = SPELLINGS.get(text.removeprefix("torch."), text) or None
+        stated = str(self.conditions.get("dtype", "")).strip().lower()
+        found = _DTYPE_WORDS.search(str(self.conditions.get("model", "")))
+        word = dtype_meant(stated) or (dtype_meant(found[0].strip(" _,.(-")) if found else None)
+        if word is None and stated not in OWN_CHOICE:
+            word = stated
         return self._own_four_bits if word in FOUR_BITS and self._own_four_bits else word
 
     @property
@@ -126,6 +143,7 @@ class Subject:
         try:
             kv_dtype = stored or default_cache_dtype(self.model, weights)
             kind = InstanceKind(self.model, self.gpu, Parallelism(), weights, kv_dtype, _NOTHING)
+            kind = replace(kind, gpu=_with_peak(self.gpu, kind))
             _ = kind.product_peak, kind.activation_peak, kind.storage, kind.kv_bytes_each
         except (InputError, KeyError) as error:
             raise Unknown(str(error)) from None
@@ -159,6 +177,8 @@ class Subject:
     @_or_unknown
     def decode(self, batch: float, context: float, gpus: int, dtype: str | None = None) -> Least:
         """Least time of a decode step of ``batch`` sequences over ``context`` cached tokens in all."""
+        if self.machine.decoding is not None:
+            return self.decoding.decode(batch, context, gpus, dtype)
         plain = self.plain
         if plain is not None:
             rate, bytes_ = self.bandwidth, plain.parameters * plain.bytes_each
@@ -223,6 +243,10 @@ class Subject:
     @property
     def weight_bytes(self) -> float:
         """Bytes of the weights as loaded."""
+        if self.stated_dtype in FOUR_BITS and self.stated_dtype != self.model.weight_dtype:
+            raise Unknown(
+                f"how the {self.stated_dtype} weights of {self.model.name} are stored is not packaged"
+            )
         try:
             return float(weight_bytes(self.model, self.stated_dtype))
         except InputError as error:
@@ -271,6 +295,14 @@ def _known(text: str) -> tuple[Model | None, str]:
 def subject_of(conditions: Mapping[str, Stated]) -> Subject:
     """Return what stated conditions are about."""
     return Subject(conditions, machine_of(conditions))
+
+
+def _with_peak(gpu: Gpu, kind: InstanceKind) -> Gpu:
+    """A GPU with a peak for activations: where it states none, that of the narrower products, which none exceeds."""
+    missing, stated = f"peak_{kind.activation_dtype}", f"peak_{kind.product_dtype}"
+    if missing in gpu.values or stated not in gpu.values:
+        return gpu
+    return replace(gpu, values={**gpu.values, missing: gpu.values[stated]})
 
 
 _NOTHING = Efficiency("", "none", "", {})

@@ -14,6 +14,7 @@ from ..audit.comparable import Counterpart, compared
 from ..audit.examine import examine, invert
 from ..audit.finding import Finding, Inversion
 from ..audit.match import Matched, compare
+from ..audit.understood import understood
 from ..data import is_path
 from ..errors import InputError
 from ..records import Figure, Record, Stated
@@ -159,10 +160,9 @@ def _read(name: str | Path) -> tuple[Record, ...]:
 
 def _understood(case: Case) -> CheckedRecord:
     record = case.record
-    said = dict.fromkeys(text for run in case.runs for text in case.subject(run).said)
     return CheckedRecord(
         record.name, record.where, record.form, record.source, record.confidence, dict(record.conditions),
-        tuple(said), record.figures, dict(record.unread),
+        understood(case), record.figures, dict(record.unread),
     )  # fmt: skip
 
 

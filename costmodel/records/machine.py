@@ -26,6 +26,8 @@ class Machine:
     ``gpus``: all of them; ``per_prefill`` and ``per_decode``: those of one instance; ``prefill`` and ``decode``:
     instances (``decode`` 0: one pool). None: not stated. ``said``: how the words were read. ``decoding``: the
     machine of the decode instances, where a report names each side's GPUs; the rest is then of prefill.
+    ``counted``: GPUs that words or numbers state, whatever degrees of parallelism say (of prefill, where sides are
+    named).
     """
 
     gpu: Gpu | None = None
@@ -37,6 +39,7 @@ class Machine:
     decode: int | None = None
     said: tuple[str, ...] = ()
     decoding: Machine | None = None
+    counted: int | None = None
 
     @property
     def split(self) -> bool:
@@ -91,7 +94,8 @@ def _of_one(conditions: Mapping[str, Stated]) -> Machine:
     if gpus is None and gpu is not None and not decode and found.one and "nodes" not in conditions:
         gpus = 1
         said.append(f"{named!r} states no number of GPUs: {_ONE_MEANT}")
-    return Machine(gpu, reason, gpus, per_prefill, per_decode, prefill, decode, tuple(said))
+    own = _count(conditions, "gpus") or (None if found.each else found.gpus)
+    return Machine(gpu, reason, gpus, per_prefill, per_decode, prefill, decode, tuple(said), counted=own)
 
 
 def _of_two(conditions: Mapping[str, Stated], first: str, second: str) -> Machine:
@@ -123,7 +127,7 @@ def _side(conditions: Mapping[str, Stated], role: str, words: str) -> Machine:
     pp = _in_text(words, "PP") or _count(conditions, "pp") or 1
     gpus = found.gpus or (tp * pp if tp else 1 if found.one else None)
     each = tp * pp if tp else gpus
-    return Machine(gpu, reason, gpus, each, each, said=read)
+    return Machine(gpu, reason, gpus, each, each, said=read, counted=found.gpus)
 
 
 def _sides(conditions: Mapping[str, Stated]) -> tuple[str, str] | None:
@@ -140,7 +144,7 @@ def _sides(conditions: Mapping[str, Stated]) -> tuple[str, str] | None:
             parts[role] = f"{parts[role]} + {part}" if role in parts else part
     if parts.keys() != set(_ROLES):
         return None
-    bare = [re.sub(r"(?i)\b(?:prefill|decode)\w*\b|\bfor\b", " ", parts[role]) for role in _ROLES]
+    bare = [re.sub(r"(?i)\b(?:prefill|decode)\w*\b|\bfor\b|:", " ", parts[role]).strip() for role in _ROLES]
     return bare[0], bare[1]
 
 

@@ -15,6 +15,8 @@ from .page import Block, Heading, Page, Table, shown
 
 #: Inversions before the rest is only counted.
 MOST = 12
+#: Readings of words before the rest is only counted.
+READINGS = 12
 WIDTH = 116
 
 
@@ -23,7 +25,7 @@ def page(answer: CheckAnswer, detail: bool) -> Page:
     told = _told(answer, detail)
     chosen = _chosen(answer, detail)
     blocks: list[Block] = [
-        _opening(answer),
+        _opening(answer), *_understood(answer),
         Heading("Absent"), *_absent(answer),
         Heading("Physics"), *_findings(answer, told),
         Heading("May be compared with"), _counterparts(answer.comparable_with),
@@ -48,6 +50,13 @@ def _opening(answer: CheckAnswer) -> str:
         f"{figures} figures; {answer.conditions_absent} of {answer.conditions_asked} conditions are absent; "
         f"checks: {told or 'none apply'}"
     )
+
+
+def _understood(answer: CheckAnswer) -> list[str]:
+    """How words for models, GPUs and links were read, as far as a line holds it."""
+    said = list(dict.fromkeys(text for record in answer.records for text in record.understood))
+    more = [f"and {len(said) - READINGS} more readings"] if len(said) > READINGS else []
+    return [f"understood: {'; '.join(said[:READINGS] + more)}"] if said else []
 
 
 def _told(answer: CheckAnswer, detail: bool) -> list[Finding]:
@@ -140,6 +149,7 @@ def _plausible(inversion: Inversion) -> str:
 
 def _screen(answer: CheckAnswer, told: Sequence[Finding], chosen: Sequence[Inversion]) -> str:
     lines = [_title(answer), _opening(answer)]
+    lines += [line for text in _understood(answer) for line in wrap(text, WIDTH, subsequent_indent="  ")]
     lines += [line for text in answer.about.warnings for line in _item(f"warning: {text}", "")]
     lines += ["", "ABSENT"]
     for each in answer.absent:

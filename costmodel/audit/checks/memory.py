@@ -41,11 +41,13 @@ class Room:
 
 
 def room_of(subject: Subject) -> Room:
-    """Return the room of an instance, of all GPUs where instances are not stated. Raises Unknown."""
-    machine = subject.machine
+    """Return the room of an instance (one that decodes, where GPUs of each side are named), else of all GPUs.
+
+    Raises Unknown.
+    """
+    machine, gpu = subject.decoding.machine, subject.decoding.gpu
     own = [count for count in (machine.per_prefill, machine.per_decode) if count]
     gpus = max(own) if own else machine.gpus
-    gpu = subject.gpu
     if gpus is None:
         raise Unknown("the number of GPUs is not stated")
     try:
@@ -57,8 +59,7 @@ def room_of(subject: Subject) -> Room:
 def check_weights(case: Case) -> Iterator[Finding]:
     """Weights against the memory of the stated GPUs, once for each model on each machine."""
     about: dict[tuple[str, str | None, str, int], list[tuple[Subject, Run]]] = {}
-    for run in case.runs:
-        subject = case.subject(run)
+    for subject, run in ((side, each) for each in case.runs for side in case.subject(each).sides):
         try:
             key = (subject.model.name, subject.stated_dtype, subject.gpu.name, room_of(subject).gpus)
             _ = subject.weight_bytes

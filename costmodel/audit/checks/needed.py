@@ -103,7 +103,7 @@ def _of_prompt(case: Case, run: Run, figure: Figure) -> Iterator[Inversion]:
 
 def _of_step(case: Case, run: Run, figure: Figure) -> Inversion:
     subject = case.subject(run, figure)
-    gpus, rate = subject.machine.most_per_step, subject.bandwidth
+    gpus, rate = subject.machine.most_per_step, subject.decoding.bandwidth
     if gpus is None:
         raise Unknown("the number of GPUs is not stated")
     size = step_seconds(figure) * rate * gpus / 2
