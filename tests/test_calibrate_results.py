@@ -187,7 +187,7 @@ def test_copies_that_cannot_be_written_or_fitted(tmp_path: Path) -> None:
     )
     instant = tmp_path / "instant.csv"
     instant.write_text("bytes,time_ms\n" + "".join(f"{n},0\n" for n in range(1, 8)))
-    assert "line 2: a copy that takes no time" in refused(str(instant))
+    assert "line 2, 1 B: a copy that takes no time" in refused(str(instant))
     noise = tmp_path / "noise.csv"
     noise.write_text("bytes,time_ms\n" + "".join(f"{n}000,{1 + 9 * (n % 2)}\n" for n in range(1, 13)))
     (warning,) = asked("calibrate", str(noise))["warnings"]

@@ -112,6 +112,7 @@ def test_vllm_load_in_words(write: Any) -> None:
 def test_vllm_failures_are_said(write: Any) -> None:
     (record,) = read_results(write(VLLM | {"completed": 7, "total_input_tokens": 7000}))
     assert "3 of 10 requests failed; figures are of the others" in record.warnings
+    assert record.conditions["requests"] == 7  # of which rates and totals are
     assert figure(record, "input_tokens", "mean").value == 1000
 
 
@@ -120,6 +121,52 @@ def test_vllm_failed_requests_have_no_lengths(write: Any) -> None:
     (record,) = read_results(write(VLLM | lists | {"num_prompts": 3, "completed": 2}))
     assert record.conditions["input_tokens"] == 100
     assert record.conditions["output_length"] == "5 to 9 tokens, mean 7"
+
+
+#: Two requests of 100 ms and 200 ms to the first token.
+SINGLES: dict[str, Any] = {
+    "num_prompts": 2, "completed": 2, "input_lens": [100, 100], "output_lens": [3, 3], "ttfts": [0.1, 0.2],
+    "itls": [[0.01, 0.02], [0.01, 0.01]], "latencies": [0.13, 0.22], "start_times": [1.0, 2.0], "errors": ["", ""],
+    "mean_ttft_ms": 150.0, "mean_e2el_ms": 175.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"ttfts": ["0.1", 0.2]}, "ttfts: entry 1 has 0.1"),
+        ({"ttfts": [0.1, float("nan")]}, "ttfts: entry 2 has nan"),
+        ({"latencies": [0.1, -0.2]}, "latencies: entry 2 has -0.2"),
+        ({"start_times": 3}, "start_times: a number, not a list"),
+        ({"itls": [0.01, 0.02]}, "itls: no list of gaps for each request"),
+        ({"itls": [[0.01], [True]]}, "itls: entry 2 has"),
+        ({"ttfts": [0.15]}, "different lengths (input_lens 2, output_lens 2, ttfts 1"),
+        (
+            {"ttfts": [100, 200]},
+            "ttfts: their mean is 1.5e+05 ms, mean_ttft_ms says 150 ms: the list is not in seconds",
+        ),
+        ({"mean_e2el_ms": 300.0}, "latencies: their mean is 175 ms, mean_e2el_ms says 300 ms"),
+    ],
+)
+def test_lists_of_single_requests_that_are_wrong_are_named(
+    write: Any, wrong: dict[str, Any], said: str
+) -> None:
+    assert not [w for w in read_results(write(VLLM | SINGLES))[0].warnings if "engine" not in w]
+    (record,) = read_results(write(VLLM | SINGLES | wrong))
+    assert any(said in warning for warning in record.warnings), record.warnings
+
+
+def test_failed_requests_do_not_count_in_means_of_lists(write: Any) -> None:
+    lists = {"ttfts": [0.15, 0.9], "latencies": [0.175, 0.9], "errors": ["", "timeout"], "completed": 1}
+    (record,) = read_results(write(VLLM | SINGLES | lists))
+    assert not any("mean" in warning for warning in record.warnings)
+
+
+@pytest.mark.parametrize("tp", [0, "0", "two", -1, 1.5])
+def test_metadata_that_states_nothing_is_said(write: Any, tp: object) -> None:
+    (record,) = read_results(write(VLLM | {"tp": tp}))
+    assert "tp" not in record.conditions
+    assert f"tp: {str(tp)!r} states no tp, and is not used" in record.warnings
 
 
 def test_vllm_of_2024(write: Any) -> None:

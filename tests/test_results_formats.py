@@ -71,7 +71,7 @@ def test_aiperf_at_a_rate(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(raw))
     (record,) = read_results(path)
-    assert record.conditions["arrival_rate"] == 5 and record.conditions["requests"] == 8
+    assert record.conditions["arrival_rate"] == 5 and record.conditions["requests"] == 6
     assert record.conditions["arrival_process"] == "gamma gaps, at most 9 at a time"
     assert "2 requests failed; figures are of the others" in record.warnings
 
@@ -189,6 +189,9 @@ def test_copies_by_series() -> None:
         (pytest.approx(0.5e-3), 1e6, 10), (pytest.approx(0.6e-3), 2e6, 20), (pytest.approx(0.62e-3), 2e6, 20),
     ]  # fmt: skip
     assert a.warnings == ("1 of 4 rows state no bytes or no time",) and a.figures[1].note == "second run"
+    assert [f.name for f in a.figures] == ["line 2, 1 MB", "line 3, 2 MB", "line 4, 2 MB"]
+    assert (a.name, b.name) == ("copies.csv, a", "copies.csv, b")
+    assert a.title == "a, 200 Gb/s, h100, some connector"
     # 1 MB in 0.1 ms are 10 GB/s, not 100
     assert b.warnings == ("line 6: 100 GB/s is not 1,000,000 bytes over 0.0001 s, 10 GB/s",)
 

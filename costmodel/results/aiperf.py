@@ -124,7 +124,7 @@ def _count(sheet: Sheet) -> None:
     done = sheet.checked("request_count.avg", inner(sheet.take("request_count"), "avg"))
     failed = sheet.checked("error_request_count.avg", inner(sheet.take("error_request_count"), "avg"))
     if done is not None:
-        sheet.state("requests", int(done + (failed or 0)), "request_count")
+        sheet.state("requests", int(done) or None, "request_count")
     if failed:
         sheet.warn(f"{failed:,.0f} requests failed; figures are of the others")
 

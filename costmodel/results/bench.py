@@ -97,12 +97,13 @@ def _capped(most: int | None) -> str:
 
 
 def state_requests(sheet: Sheet, asked: int | None) -> int | None:
-    """State how many requests were sent, warn of those that failed, and return how many completed."""
+    """State how many requests completed, of which figures are; warn of those that failed. Return the number."""
     completed, failed = sheet.count("completed"), sheet.count("failed")
     if asked is None and completed is not None and failed is not None:
         asked = completed + failed
-    if asked is not None:
-        sheet.state("requests", asked, "num_prompts")
+    done = completed or (asked if completed is None else None)
+    if done:
+        sheet.state("requests", done, "num_prompts" if completed is None else "completed")
     if asked is not None and completed is not None and completed > asked:
         sheet.note(f"completed: {completed:,} of {asked:,} requests; no more can complete than were sent")
     if completed == 0:

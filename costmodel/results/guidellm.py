@@ -119,20 +119,19 @@ def _state_load(sheet: Sheet, strategy: object) -> None:
 
 
 def _count(sheet: Sheet, metrics: Mapping[str, Any]) -> None:
-    """State how many requests were sent, and warn of those that failed or were cut off."""
+    """State how many requests succeeded, of which figures are, and warn of those that failed or were cut off."""
     totals = sheet.take("request_totals") or metrics.get("request_totals")
     numbers = {
         key: sheet.checked(f"request_totals.{key}", inner(totals, key))
-        for key in ("successful", "errored", "incomplete", "total")
+        for key in ("successful", "errored", "incomplete")
     }
-    if numbers["total"] is not None:
-        sheet.state("requests", int(numbers["total"]), "request_totals.total")
+    if numbers["successful"]:
+        sheet.state("requests", int(numbers["successful"]), "request_totals.successful")
     for key, words in (("errored", "failed"), ("incomplete", "were cut off at the end")):
         if numbers[key]:
             sheet.warn(f"{numbers[key]:,.0f} requests {words}; figures are of the others")
     if numbers["successful"] == 0:
         sheet.warn("no request completed: the result measures nothing, and its zeros are not read")
-        metrics = {}
 
 
 def _pass_over(sheet: Sheet) -> None:

@@ -7,6 +7,7 @@ from ..records.record import Record
 from .bench import read_lengths, read_measures, state_load, state_requests
 from .engine_args import state_args
 from .sheet import Sheet
+from .singles import check_singles
 
 FORM = "SGLang bench_serving"
 #: Share of output tokens by which two counts may differ: texts do not split the same way twice.
@@ -28,6 +29,7 @@ def read_sglang(sheet: Sheet, name: str) -> Record:
     state_load(sheet, "Poisson")
     read_lengths(sheet, completed)
     read_measures(sheet, completed)
+    check_singles(sheet)
     if completed != 0:
         sheet.figure("requests_in_flight", "concurrency", sheet.take("concurrency"), "", "mean")
     _state_asked(sheet, completed)

@@ -49,6 +49,8 @@ _LIST, _TEXT = 5, 2000
 _STATISTICS = {"avg": "mean", "average": "mean", "median": "p50"}
 _PERCENTILE = re.compile(r"p([0-9]{1,2}(?:\.[0-9]+)?|100)")
 _SAME = 1e-6
+#: Counts that may be none: of all others 0 states nothing.
+_MAY_BE_NONE = ("cached_tokens", "input_tokens", "output_tokens")
 
 
 def statistic(word: str) -> str | None:
@@ -254,7 +256,8 @@ def _stated(name: str, value: object) -> Stated | None:
         number = float(text) if bare else parse(text, kind, name)  # type: ignore[arg-type]
     except (ValueError, InputError):
         return None
-    if not 0 <= number <= _MOST_ELSE or (kind == "count" and number != int(number)):
+    least = 1 if kind == "count" and name not in _MAY_BE_NONE else 0
+    if not least <= number <= _MOST_ELSE or (kind == "count" and number != int(number)):
         return None
     return int(number) if kind == "count" else number
 

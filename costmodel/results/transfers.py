@@ -8,6 +8,7 @@ from io import StringIO
 
 from ..errors import InputError, nearest, shorten
 from ..records.record import Record
+from ..units import format_si
 from .sheet import Sheet
 
 FORM = "transfer table"
@@ -49,10 +50,12 @@ def read_transfers(text: str, where: str, name: str) -> list[Record]:
         series.setdefault(tuple(cells.get(key, "") for key in _SERIES), []).append((line, cells))
     if not series:
         raise InputError("has a header but no copy", where=where)
-    found = []
+    found, groups = [], [names[0] for names in series]
     for names, part in series.items():
-        label = ", ".join(text for text in names if text)
-        sheet = Sheet({}, where, label if len(series) > 1 else "")
+        label = ", ".join(dict.fromkeys(text for text in names if text))
+        sheet = Sheet(
+            {}, where, (names[0] if groups.count(names[0]) == 1 else label) if len(series) > 1 else ""
+        )
         for (key, condition), text in zip(_SERIES.items(), names):
             if condition and text:
                 sheet.state(condition, text, f"column {key}")
@@ -83,8 +86,9 @@ def _read_series(sheet: Sheet, rows: list[tuple[int, dict[str, str]]]) -> None:
             if count is not None:
                 conditions["descriptors"] = count
         note, text = cells.get("note") or None, f"{cells[time_column]} {unit}"
+        name = f"{at}, {format_si(size, 'byte')}"
         sheet.figure(
-            "kv_transfer_time", at, time, unit, conditions=conditions, note=note, text=text, again=line
+            "kv_transfer_time", name, time, unit, conditions=conditions, note=note, text=text, again=line
         )
         _check_rate(sheet, at, cells, size, time / {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit])
     if left:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ..errors import shorten
 from ..records.record import Record
 from .bench import read_lengths, read_measures, state_load, state_requests
 from .sheet import BY_ALIAS, Sheet
+from .singles import check_singles
 from .spread import add_spread
 
 FORM = "vllm bench serve"
@@ -28,6 +30,7 @@ def read_vllm(sheet: Sheet, name: str) -> Record:
         sheet.warn("the rate rose during the run (ramp_up_strategy): no single load was measured")
     read_lengths(sheet, completed)
     read_measures(sheet, completed)
+    check_singles(sheet)
     for key, (metric, start) in _SERVER.items():
         add_spread(sheet, metric, key, {"ttft_from": start} if start else {})
     _state_metadata(sheet)
@@ -40,9 +43,13 @@ def read_vllm(sheet: Sheet, name: str) -> Record:
 def _state_metadata(sheet: Sheet) -> None:
     """State what ``--metadata KEY=VALUE`` says, where a key is a name of a condition."""
     for key in [key for key in sheet.unread() if key not in _NOT_CONDITIONS]:
-        name = BY_ALIAS.get(key)
-        if name and name not in sheet.conditions and sheet.state(name, sheet.fields[key], key):
+        name, value = BY_ALIAS.get(key), sheet.fields[key]
+        if name is None or name in sheet.conditions:
+            continue
+        if sheet.state(name, value, key):
             sheet.take(key)
+        elif not isinstance(value, dict | list):
+            sheet.warn(f"{key}: {shorten(str(value))!r} states no {name}, and is not used")
 
 
 def _day(date: str) -> str:
