@@ -59,6 +59,8 @@ from costmodel.records.machine import machine_of
         ("DGX H100 x2", "h100-sxm", 16),
         ("2x DGX H100", "h100-sxm", 16),
         ("DGX H100, 2 nodes", "h100-sxm", 16),
+        ("2xDGX-H100", "h100-sxm", 16),
+        ("1 H100 of a DGX", "h100-sxm", 1),
         ("DGX H100 (8 GPUs)", "h100-sxm", 8),
         ("HGX H100 8-GPU", "h100-sxm", 8),
         ("B200 (8x HGX)", "b200-sxm", 8),

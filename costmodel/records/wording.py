@@ -35,8 +35,8 @@ _INSTANCES: tuple[tuple[str, str], ...] = (
 )
 #: Boxes by the word for them, and the GPUs in one; a DGX Spark or Station is none of them.
 _BOXES: tuple[tuple[str, str], ...] = (
-    (r"\bDGX\b(?![\s-]*(?:spark|station|GB))", "BOX8dgx"),
-    (r"\bHGX\b", "BOX8hgx"),
+    (r"(?<![A-WYZa-wyz])DGX\b(?![\s-]*(?:spark|station|GB))", "BOX8dgx"),
+    (r"(?<![A-WYZa-wyz])HGX\b", "BOX8hgx"),
     (r"(?<=GB[23]00)[\s-]*NVL-?(\d+)\b", r"BOX\1rack"),
 )
 _DEGREES = r"(?:TP|PP|DP|EP|CP|SP)\s*[=-]?\s*\d{1,3}(?![\w.])"
@@ -99,6 +99,7 @@ def plain_words(text: str) -> str:
             f" BOX{number}cloud {RENTED}{name.replace(' ', '_')} ",
             text,
         )
+    text = re.sub(r"(?i)([A-Z]\d{2,3})\s+of\s+(?:an?|one|the)\s+[DH]GX\b", r"\1", text)  # some of a box
     for pattern, box in _BOXES:
         text = re.sub(f"(?i){pattern}[\\s-]*", f" {box} ", text)
     text = spelled(text)
