@@ -381,7 +381,9 @@ def _compared(text: str, findings: tuple[Finding, ...] = ()) -> tuple[set[str], 
 
 def test_without_a_scenario_neither_offline_nor_server() -> None:
     yes, no = _compared(FULL.replace('scenario = "closed loop"\n', "") + figure("ttft", 1, "s"))
-    assert {"MLPerf Offline", "MLPerf Server"} <= no
+    assert "MLPerf Offline and Server" in no
+    yes, no = _compared(FULL + figure("ttft", 1, "s"))
+    assert not any(what.startswith("MLPerf") for what in yes | no)
     yes, no = _compared(FULL.replace('"closed loop"', '"MLPerf Server"', 1) + figure("ttft", 1, "s"))
     assert "MLPerf Server" in yes and "MLPerf Offline" in no
 
@@ -396,6 +398,55 @@ def test_open_and_closed_loops() -> None:
     assert "open-loop results" in yes and "closed-loop results" in no
     yes, no = _compared(bare + "\n" + figure("ttft", 1, "s"))
     assert {"open-loop results", "closed-loop results"} <= no
+
+
+@pytest.mark.parametrize(
+    ("stated", "open_", "closed", "because"),
+    [
+        ("arrival_rate = 3.2\nconcurrency = 640\n", False, False, "up to the limit"),
+        ('arrival_process = "all at once"\n', False, False, "at once"),
+        ('arrival_process = "request rate inf"\nconcurrency = 64\n', False, True, ""),
+        ('arrival_process = "Poisson"\n', True, False, ""),
+    ],
+)
+def test_how_requests_come(stated: str, open_: bool, closed: bool, because: str) -> None:
+    yes, no = compared(case_of(stated + figure("ttft", 1, "s")), ())
+    named = {each.what for each in yes}
+    assert (("open-loop results" in named), ("closed-loop results" in named)) == (open_, closed)
+    reasons = [reason for each in no if each.what.endswith("-loop results") for reason in each.reasons]
+    assert all(because in reason for reason in reasons) and len(reasons) == 2 - open_ - closed
+    lacking = [each.reasons for each in no if each.what.startswith("a prediction")]
+    assert not any("neither concurrency" in reason for reasons in lacking for reason in reasons)
+
+
+def test_throughput_that_names_its_tokens_is_not_asked_what_it_counts() -> None:
+    both = figure("output_throughput", 100, "tok/s") + figure("total_throughput", 200, "tok/s")
+    assert "output tokens a second" not in _compared(FULL + both)[1]
+    assert "output tokens a second" in _compared(FULL + figure("throughput", 200, "tok/s"))[1]
+
+
+def test_a_release_is_said_once_and_two_engines_are_two() -> None:
+    bare = "\n".join(row for row in FULL.splitlines() if not row.startswith("engine")) + "\n"
+    _, no = _compared(bare + 'engine = "vLLM 0.18.1 with modified scheduler"\n' + figure("ttft", 1, "s"))
+    assert "runs of vLLM 0.18.1 with modified scheduler" in no
+    one, two = (figure("ttft", 1, "s", engine=engine, engine_version="1.0") for engine in ("vLLM", "SGLang"))
+    yes, no = _compared(bare + one + two)
+    assert "its engines with each other" in no and not any("runs of" in what for what in yes | no)
+
+
+def test_conditions_of_runs_are_not_asked_of_what_a_start_up_prints() -> None:
+    text = 'model = "Llama-3.1-8B"\nhardware = "H100"\n' + figure("kv_cache_tokens", 476016, "tokens")
+    found = absent_of(case_of(text).record)
+    assert [each.condition for each in found] == ["engine version"]
+    assert counted(found, [case_of(text).record]) == (1, 3)
+    found = absent_of(case_of(text + figure("ttft", 1, "s", id="ttft")).record)
+    assert {"warm-up", "input length", "scenario"} <= {each.condition for each in found if not each.of}
+
+
+def test_one_gpu_has_one_layout() -> None:
+    for hardware, asked in (("1x H100", False), ("H100", True), ("2x H100", True)):
+        found = absent_of(case_of(f'hardware = "{hardware}"\n' + figure("ttft", 1, "s")).record)
+        assert ("topology" in {each.condition for each in found}) == asked
 
 
 def test_from_when_ttft_counts() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..records import Record, Stated
+from ..records import Figure, Record, Stated
 from ..records.machine import machine_of
 
 
@@ -76,7 +76,7 @@ BESIDES = (
           lambda r: _has("ttft")(r) and _split(r)),
     Asked("topology", ("topology", "tp", "prefill_tp", "decode_tp", "gpus", "instances"),
           "the start-up command of each instance (--tensor-parallel-size, roles)", False,
-          lambda r: _has(*_LOADED)(r) and machine_of(r.conditions).per_prefill is None),
+          lambda r: _has(*_LOADED)(r) and _several(r)),
 )  # fmt: skip
 
 
@@ -85,6 +85,14 @@ def _split(record: Record) -> bool:
         str(record.conditions.get(key, "")) for key in ("topology", "scenario", "strategy", "hardware")
     )
     return bool(re.search(r"(?i)\d+p\s*:?\d+d\b|disagg|prefill \+ ", words))
+
+
+def _several(record: Record) -> bool:
+    """Whether several GPUs, or an unstated number of them, may be laid out in more than one way."""
+    machines = [machine_of(record.conditions_of(figure)) for figure in record.figures]
+    return any(
+        machine.per_prefill is None and (machine.gpus != 1 or machine.presumed) for machine in machines
+    )
 
 
 def _wired(record: Record) -> bool:
@@ -104,15 +112,28 @@ def absent_of(record: Record) -> tuple[Absent, ...]:
     return tuple(found)
 
 
+#: Figures of a start-up or a data sheet: no request has run for them.
+_AT_REST = ("kv_cache_tokens", "kv_cache_blocks", "kv_pool_bytes", "kv_bytes", "kv_bytes_per_token", "kv_block_bytes",
+            "full_length_sequences", "weight_bytes", "link_bandwidth_claimed", "peak_flops_claimed")  # fmt: skip
+#: Conditions that such figures depend on; the others are of runs.
+_OF_REST = ("model", "hardware", "engine version")
+
+
+def _asked_for(record: Record, asked: Asked) -> list[Figure]:
+    """The figures that a condition decides."""
+    return [f for f in record.figures if asked.condition in _OF_REST or f.metric not in _AT_REST]
+
+
 def _missing(record: Record, asked: Asked) -> Iterator[Absent]:
-    without = [f.name for f in record.figures if not _states(record.conditions_of(f), asked)]
+    figures = _asked_for(record, asked)
+    without = [f.name for f in figures if not _states(record.conditions_of(f), asked)]
     if asked.condition == "engine version" and not without:
         yield from _build(record, asked)
         return
     if not without:
         return
-    everywhere = len(without) == len(record.figures)
-    reason = "not stated" if everywhere else f"not stated for {len(without)} of {len(record.figures)} figures"
+    everywhere = len(without) == len(figures)
+    reason = "not stated" if everywhere else f"not stated for {len(without)} of {len(figures)} figures"
     yield Absent(asked.condition, asked.recovered_by, asked.of_the_seven, reason,
                  () if everywhere else tuple(without), record.name)  # fmt: skip
 
@@ -131,7 +152,8 @@ def _build(record: Record, asked: Asked) -> Iterator[Absent]:
     if "engine_build" in record.conditions:
         return
     changed = record.conditions.get("engine_changes")
-    engine = f"{record.conditions.get('engine', '')} {record.conditions.get('engine_version', '')}"
+    engine, version = (str(record.conditions.get(key, "")) for key in ("engine", "engine_version"))
+    engine = engine if version in engine else f"{engine} {version}"
     if changed is None and not _CHANGED.search(engine):
         return
     what = changed or engine.strip()
@@ -139,7 +161,11 @@ def _build(record: Record, asked: Asked) -> Iterator[Absent]:
     yield Absent("engine version", asked.recovered_by, True, reason, (), record.name)
 
 
-def counted(absent: tuple[Absent, ...]) -> tuple[int, int]:
-    """Return how many of the seven conditions no figure of a record states, and seven."""
-    seven = [asked.condition for asked in ASKED if asked.of_the_seven]
-    return len({each.condition for each in absent if each.asked and not each.of}), len(seven)
+def counted(absent: tuple[Absent, ...], records: Sequence[Record] = ()) -> tuple[int, int]:
+    """Return how many of the seven conditions no figure of a record states, and how many of them figures depend on."""
+    asked = [
+        each
+        for each in ASKED
+        if each.of_the_seven and (not records or any(_asked_for(record, each) for record in records))
+    ]
+    return len({each.condition for each in absent if each.asked and not each.of}), len(asked)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..records.machine import machine_of
+from ..records.scenario import AT_ONCE
 from .absent import absent_of
 from .case import Case
 from .finding import Finding
@@ -61,8 +62,15 @@ def _has(case: Case, *metrics: str) -> bool:
 
 
 _LOAD = ("ttft", "tpot", "itl", "e2e", "request_throughput", "output_throughput", "total_throughput",
-         "input_throughput", "goodput", "slo_attainment")  # fmt: skip
-_RATES = ("request_throughput", "output_throughput", "total_throughput", "input_throughput", "goodput")
+         "input_throughput", "throughput", "goodput", "slo_attainment")  # fmt: skip
+_RATES = (
+    "request_throughput",
+    "output_throughput",
+    "total_throughput",
+    "input_throughput",
+    "throughput",
+    "goodput",
+)
 
 
 def _mlperf(case: Case) -> Iterator[Verdict]:
@@ -72,18 +80,24 @@ def _mlperf(case: Case) -> Iterator[Verdict]:
     scenarios = _all_stated(case, "scenario")
     told = ", ".join(scenarios)
     source = f"{case.record.source} {case.record.title} {_stated(case, 'workload')} {told}"
-    for kind in ("Offline", "Server"):
-        what = f"MLPerf {kind}"
-        named = [each for each in scenarios if re.search(rf"(?i)\b{kind}\b", each)]
-        if not scenarios:
-            reason = "no scenario is stated: it may be neither Offline nor Server"
-            yield Verdict(what, "", (f"{reason}, so {kind} results do not compare",))
-        elif kind in named or (named and re.search(r"(?i)mlperf", source)):
-            yield Verdict(what, f"the scenario is {', '.join(named)}", ())
-        elif named:
-            yield Verdict(what, "", (f"the scenario is {told!r}, and nothing says that it is MLPerf's",))
-        else:
-            yield Verdict(what, "", (f"the scenario is {told!r}, not {kind}",))
+    own = bool(re.search(r"(?i)mlperf", source))
+    if not scenarios:
+        reason = "no scenario is stated: it may be neither Offline nor Server"
+        yield Verdict("MLPerf Offline and Server", "", (reason,))
+    elif own or re.search(r"(?i)\b(offline|server)\b", told):
+        for kind in ("Offline", "Server"):
+            yield _scenario(
+                kind, [each for each in scenarios if re.search(rf"(?i)\b{kind}\b", each)], told, own
+            )
+
+
+def _scenario(kind: str, named: list[str], told: str, own: bool) -> Verdict:
+    what = f"MLPerf {kind}"
+    if named and own:
+        return Verdict(what, f"the scenario is {', '.join(named)}", ())
+    if named:
+        return Verdict(what, "", (f"the scenario is {told!r}, and nothing says that it is MLPerf's",))
+    return Verdict(what, "", (f"the scenario is {told!r}, not {kind}",))
 
 
 def _all_stated(case: Case, key: str) -> list[str]:
@@ -94,17 +108,32 @@ def _all_stated(case: Case, key: str) -> list[str]:
     return list(dict.fromkeys(str(each) for each in found))
 
 
+#: How requests come, and what that is beside the loops of other results.
+_CAPPED, _AT_ONCE = "capped", "at once"
+_LOOPS = {
+    "open": "the loop was open: queues form differently",
+    "closed": "the loop was closed: queues form differently",
+    _CAPPED: "a rate and a limit on requests under way are stated: requests come at the rate, up to the limit",
+    _AT_ONCE: "all requests come at once: they wait for each other as in neither loop",
+}
+
+
 def loop_of(case: Case) -> str | None:
-    """Return "open" or "closed"; None where a report does not say how requests come."""
+    """Return "open", "closed", "capped" or "at once"; None where a report does not say how requests come."""
     process = f"{_stated(case, 'arrival_process')} {_stated(case, 'scenario')}".lower()
-    if re.search(r"closed|concurrency|one at a time|single.?stream", process):
+    clients, rate = _stated(case, "concurrency"), _stated(case, "arrival_rate")
+    if re.search(r"closed|one at a time|single.?stream", process):
         return "closed"
-    if re.search(r"open|poisson|burst|trace|gamma|server|constant rate|uniform", process):
-        return "open"
-    closed, open_ = _stated(case, "concurrency"), _stated(case, "arrival_rate")
-    if bool(closed) != bool(open_):
-        return "closed" if closed else "open"
-    return None
+    if clients and rate:
+        return _CAPPED
+    if clients or re.search(r"concurrency", process):
+        return "closed"
+    if AT_ONCE.search(_stated(case, "arrival_process")):
+        return _AT_ONCE
+    return "open" if rate or re.search(_OPEN, process) else None
+
+
+_OPEN = r"open|poisson|burst|trace|gamma|server|constant rate|uniform"
 
 
 def _loops(case: Case) -> Iterator[Verdict]:
@@ -115,15 +144,12 @@ def _loops(case: Case) -> Iterator[Verdict]:
                        ("open", "requests come at a rate, whatever the system does")):  # fmt: skip
         what = f"{kind}-loop results"
         if found is None:
-            yield Verdict(
-                what,
-                "",
-                ("neither concurrency nor an arrival rate tells whether the loop was open or closed",),
-            )
+            reason = "neither concurrency nor an arrival rate tells whether the loop was open or closed"
+            yield Verdict(what, "", (reason,))
         elif found == kind:
             yield Verdict(what, told, ())
         else:
-            yield Verdict(what, "", (f"the loop was {found}: queues form differently",))
+            yield Verdict(what, "", (_LOOPS[found],))
 
 
 def _ttft(case: Case) -> Iterator[Verdict]:
@@ -193,16 +219,13 @@ def _per_gpu(case: Case) -> Iterator[Verdict]:
 
 
 def _tokens_counted(case: Case) -> Iterator[Verdict]:
-    figures = [f for f in case.record.figures if f.metric == "total_throughput"]
+    """Throughput that names its tokens says what it counts; the bare word does not."""
     told = _stated(case, "throughput_counts")
-    if figures and not told:
-        yield Verdict(
-            "output tokens a second",
-            "",
-            ("it is not stated whether throughput counts input, output or both",),
-        )
-    elif told and _has(case, "total_throughput", "output_throughput"):
+    if told and _has(case, "throughput", "total_throughput", "output_throughput"):
         yield Verdict(f"throughput of {told} tokens", f"it counts {told} tokens", ())
+    elif _has(case, "throughput"):
+        reason = "it is not stated whether throughput counts input, output or both"
+        yield Verdict("output tokens a second", "", (reason,))
 
 
 def _cache(case: Case) -> Iterator[Verdict]:
@@ -224,16 +247,21 @@ def _cache(case: Case) -> Iterator[Verdict]:
 def _builds(case: Case) -> Iterator[Verdict]:
     engine = _stated(case, "engine")
     version = _stated(case, "engine_version", "engine_build")
-    what = f"other runs of {engine}" if engine else "runs of a named engine"
+    engines = _all_stated(case, "engine")
+    if len(engines) > 1:
+        reason = f"{', '.join(engines)} differ in their schedulers and kernels, whatever else is equal"
+        yield Verdict("its engines with each other", "", (reason,))
+        return
+    release = engine if version and version in engine else f"{engine or 'the engine'} {version}".strip()
     unbuilt = [each.reason for each in absent_of(case.record) if each.condition == "engine version"]
     if version and unbuilt:
-        yield Verdict(f"runs of {engine or 'the engine'} {version}", "", (unbuilt[0],))
+        yield Verdict(f"runs of {release}", "", (unbuilt[0],))
     elif not version:
-        yield Verdict(
-            what, "", ("the engine's version is not stated: schedulers and kernels change between releases",)
-        )
+        what = f"other runs of {engine}" if engine else "runs of a named engine"
+        reason = "the engine's version is not stated: schedulers and kernels change between releases"
+        yield Verdict(what, "", (reason,))
     else:
-        yield Verdict(f"runs of {engine or 'the engine'} {version}", f"version {version} is stated", ())
+        yield Verdict(f"runs of {release}", f"version {version} is stated", ())
 
 
 def _needs(case: Case) -> Iterator[Verdict]:

@@ -51,8 +51,8 @@ class CheckAnswer:
     """Records examined. Every list holds entries of all records; each says of which.
 
     ``absent``: conditions that are not stated, with the artifact that would recover them (``asked``: one of the
-    ``conditions_asked`` seven, of which ``conditions_absent`` are stated of no figure). ``findings``: checks by grade,
-    the worst first. ``inversions``: what would explain a figure. ``predictions`` and ``diagnoses``: of the runs of
+    ``conditions_asked``, seven where a request ran, of which ``conditions_absent`` are stated of no figure).
+    ``findings``: checks by grade, the worst first. ``inversions``: what would explain a figure. ``predictions`` and ``diagnoses``: of the runs of
     results. ``comparisons``: of several results, each with the first.
     """
 
@@ -95,7 +95,7 @@ def ask_check(
         no += not_comparable
         inversions += invert(case)
     beside = _predicted(cases, told)
-    missing, conditions = counted(absent)
+    missing, conditions = counted(absent, [case.record for case, _ in cases])
     return CheckAnswer(
         schema=SCHEMA,
         records=tuple(_understood(case) for case, _ in cases),

@@ -99,16 +99,7 @@ def floor_of(case: Case, run: Run, figure: Figure) -> Floor:
     if figure.metric in DECODE:
         _one_token(run, figure)
         return _floor(figure.value, subject, lambda s, dtype: step_of(s, run, figure, dtype))
-    return _RATES[counted_as(run, figure)](subject, run, figure)
-
-
-def counted_as(run: Run, figure: Figure) -> str:
-    """Return the metric that a rate is by what it is stated to count; plain throughput keeps its name."""
-    counts = str(figure.conditions.get("throughput_counts") or run.text("throughput_counts")).lower()
-    if figure.metric != "throughput":
-        return figure.metric
-    found = [word for word in ("input", "output", "total") if word in counts]
-    return f"{found[0]}_throughput" if len(found) == 1 else figure.metric
+    return _RATES[figure.metric](subject, run, figure)
 
 
 def drafted(run: Run, figure: Figure) -> bool:

@@ -8,9 +8,8 @@ from ...records import Figure
 from ..case import Case
 from ..finding import HOLDS, SUSPICIOUS, Finding
 from ..runs import Run, named
-from .bounds import counted_as
 from .definitions import tokens_of
-from .identities import compared_with, mean_e2e
+from .identities import mean_e2e
 
 CHECK = "throughput_reading"
 #: Relative difference up to which a reading fits: runs ramp up and drain.
@@ -27,7 +26,7 @@ def check_readings(case: Case) -> Iterator[Finding]:
         rate, told, of = found
         each, readings = figure.value * gpus / rate, {"input": isl, "output": osl, "total": isl + osl}
         whole = f"{figure.text} x {gpus} GPUs" if figure.per_gpu else figure.text
-        yield _read(run, figure, each, readings, f"{whole} / {told} = {each:.4g} tokens a request", of)
+        yield _read(figure, each, readings, f"{whole} / {told} = {each:.4g} tokens a request", of)
 
 
 def _requests(run: Run) -> tuple[float, str, tuple[Figure, ...]] | None:
@@ -44,16 +43,10 @@ def _requests(run: Run) -> tuple[float, str, tuple[Figure, ...]] | None:
 
 
 def _read(
-    run: Run, figure: Figure, each: float, readings: dict[str, float], told: str, of: tuple[Figure, ...]
+    figure: Figure, each: float, readings: dict[str, float], told: str, of: tuple[Figure, ...]
 ) -> Finding:
     names = named((figure, *of))
     against = ", ".join(f"{kind} {tokens:g}" for kind, tokens in readings.items())
-    stated = counted_as(run, figure).removesuffix("_throughput")
-    if stated in readings:
-        left = f"tokens of a request by throughput of {stated} tokens"
-        return compared_with(
-            CHECK, names, each / readings[stated], left, "those stated", f"{told} against {against}"
-        )
     fitting = [kind for kind, tokens in readings.items() if tokens and abs(each / tokens - 1) <= _FITS]
     if fitting:
         said = f"{figure.text} fits as throughput of {' or '.join(fitting)} tokens: which it counts is not stated"
