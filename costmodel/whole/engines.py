@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..errors import InputError, shorten
+from ..errors import InputError
 from ..inputs.hardware import gpu_named
 from ..records.record import Record, Stated
 from ..results import read_results
+from ..results.starts import CURE, contradictions
 from .logs import Asked
 
 #: Columns of a log that say what a condition of a start-up log does.
@@ -21,8 +22,6 @@ _COLUMNS = {
     "engine_version": "vllm",
     "hardware": "gpu",
 }
-#: What must be the same in a log of requests and in the start-up log beside it.
-_SAME = ("model", "tp", "engine_version", "max_num_batched_tokens", "max_num_seqs")
 _STACKS = {"vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm"}
 _RUN = "run"
 
@@ -60,7 +59,7 @@ def engine_of(log: str | Path, runs: Sequence[Mapping[str, str]], start: str | P
         return Engine(_result_says(log, runs[0])) if _is_json(runs) else Engine({})
     (record,) = read_results(start)
     for run in runs:
-        _check_same(record, _log_says(log, run), log, start)
+        _check_same(record, _log_says(log, run), log)
     _check_modelled(record, start)
     told = {**(_result_says(log, runs[0]) if _is_json(runs) else {}), **record.conditions}
     if any("gpu" in run for run in runs):
@@ -88,34 +87,10 @@ def _log_says(log: str | Path, run: Mapping[str, str]) -> Mapping[str, Stated]:
     return columns or _result_says(log, run)
 
 
-def _check_same(start: Record, log: Mapping[str, Stated], where: str | Path, beside: str | Path) -> None:
-    problems = []
-    for name in _SAME:
-        one, other = log.get(name), start.conditions.get(name)
-        if one is None or other is None or _same(name, str(one), str(other)):
-            continue
-        if name == "model" and _served(start, str(one)):
-            continue
-        problems.append(f"is of {name} {shorten(str(one))!r}, but {beside} of {shorten(str(other))!r}")
+def _check_same(start: Record, log: Mapping[str, Stated], where: str | Path) -> None:
+    problems = contradictions(start, log)
     if problems:
-        cure = "pass the start-up log of the engine that served these requests"
-        raise InputError([*problems[:-1], f"{problems[-1]}: {cure}"], where=str(where))
-
-
-def _same(name: str, one: str, other: str) -> bool:
-    if name != "model":
-        return one == other
-    return _plain(one) == _plain(other)
-
-
-def _plain(model: str) -> str:
-    """The name of a model without the folder or organisation it is in."""
-    return model.rstrip("/").rpartition("/")[2].lower()
-
-
-def _served(start: Record, name: str) -> bool:
-    """Whether a name is the one under which the engine served its model."""
-    return name in str(start.unread.get("served_model_name", "")).strip("[]'\"").replace("'", "").split(", ")
+        raise InputError([*problems[:-1], f"{problems[-1]}: {CURE}"], where=str(where))
 
 
 def _check_modelled(start: Record, where: str | Path) -> None:
