@@ -52,8 +52,8 @@ class CheckAnswer:
 
     ``absent``: conditions that are not stated, with the artifact that would recover them (``asked``: one of the
     ``conditions_asked``, seven where a request ran, of which ``conditions_absent`` are stated of no figure).
-    ``findings``: checks by grade, the worst first. ``inversions``: what would explain a figure. ``predictions`` and ``diagnoses``: of the runs of
-    results. ``comparisons``: of several results, each with the first.
+    ``findings``: checks by grade, the worst first. ``inversions``: what would explain a figure. ``predictions`` and
+    ``diagnoses``: of the runs of results. ``comparisons``: of several results, each with the first.
     """
 
     schema: str
