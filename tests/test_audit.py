@@ -274,6 +274,21 @@ def test_a_rate_that_no_gpu_can_sustain() -> None:
         assert grades(check_capacity(case_of(text))) == [("above_capacity", grade)]
 
 
+@pytest.mark.parametrize(
+    ("stated", "grade", "cause"),
+    [
+        # 0.6/s of the 0.478/s that bf16 allows: fp8 allows twice that
+        ("", "inconsistent", "fp8 weights, not stated"),
+        ('dtype = "bf16"\ncache_state = "prefix caching on"\n', "suspicious", "stated as on"),
+        ('dtype = "bf16"\ncached_tokens = 0\ncache_state = "on"\n', "impossible", ""),
+        ('dtype = "bf16"\ncached_tokens = 4096\n', "holds", ""),
+    ],
+)
+def test_what_excuses_a_rate_above_capacity(stated: str, grade: str, cause: str) -> None:
+    (found,) = check_capacity(case_of(H20 + stated + figure("goodput", 0.6, "req/s")))
+    assert found.grade == grade and cause in found.said
+
+
 def test_a_line_through_three_points_that_lie_on_one() -> None:
     assert line([(1, 5.0), (3, 9.0), (10, 23.0)]) == pytest.approx((3.0, 2.0, 0.0))
 

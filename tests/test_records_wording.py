@@ -175,6 +175,8 @@ def test_the_model_that_a_loose_name_means(words: str, model: str | None) -> Non
         ({"engine": "vLLM v0.6.3.post1"}, "engine", "vLLM"),
         ({"engine": "vLLM 0.18.1 with a scheduler"}, "engine", "vLLM 0.18.1 with a scheduler"),
         ({"engine": "vLLM 0.18.1 with a scheduler"}, "engine_version", "0.18.1"),
+        ({"engine": "TensorRT-LLM (v0.17)"}, "engine_version", "0.17"),
+        ({"engine": "TensorRT-LLM (v0.17)"}, "engine", "TensorRT-LLM"),
         ({"engine": "SGLang", "engine_version": "0.5"}, "engine_version", "0.5"),
         ({"engine": "GPT-4 server"}, "engine_version", None),
         ({"scenario": "warm cache", "cache_state": "cold"}, "cache_state", "cold"),

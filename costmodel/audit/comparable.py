@@ -246,7 +246,7 @@ def _cache(case: Case) -> Iterator[Verdict]:
 
 def _builds(case: Case) -> Iterator[Verdict]:
     engine = _stated(case, "engine")
-    version = _stated(case, "engine_version", "engine_build")
+    version = ", ".join(_all_stated(case, "engine_version")) or _stated(case, "engine_build")
     engines = _all_stated(case, "engine")
     if len(engines) > 1:
         reason = f"{', '.join(engines)} differ in their schedulers and kernels, whatever else is equal"
@@ -255,7 +255,8 @@ def _builds(case: Case) -> Iterator[Verdict]:
     release = engine if version and version in engine else f"{engine or 'the engine'} {version}".strip()
     unbuilt = [each.reason for each in absent_of(case.record) if each.condition == "engine version"]
     if version and unbuilt:
-        yield Verdict(f"runs of {release}", "", (unbuilt[0],))
+        reason = unbuilt[0] if unbuilt[0].startswith("the engine") else f"its version is {unbuilt[0]}"
+        yield Verdict(f"runs of {release}", "", (reason,))
     elif not version:
         what = f"other runs of {engine}" if engine else "runs of a named engine"
         reason = "the engine's version is not stated: schedulers and kernels change between releases"

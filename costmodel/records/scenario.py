@@ -21,7 +21,7 @@ AT_ONCE = re.compile(
 )
 #: Conditions that say what a cache held.
 _CACHED = {"cache_state", "cached_tokens", "cached_share"}
-_VERSION = re.compile(r"(?<=[A-Za-z])[\s=@-]+v?(\d+\.\d+(?:[.+-]?\w+)*)", re.IGNORECASE)
+_VERSION = re.compile(r"(?<=[A-Za-z])[\s=@(-]+v?(\d+\.\d+(?:[.+-]?\w+)*)\)?", re.IGNORECASE)
 _BATCH = re.compile(r"\bbatch(?:[\s-]size)?\s*(?:of|=|:)?\s*(\d{1,5})\b", re.IGNORECASE)
 
 

@@ -29,6 +29,7 @@ _ANY_BATCH = 65536.0
 _CACHED = (*PREFILL[:3], "input_throughput", "total_throughput", "throughput")
 #: Share of peak that measured products and reads stay below (sustained_bf16 of GPU files: 0.51 to 0.87 of peak).
 _REACHED = 0.9
+_ONE_PERCENT = 0.01
 
 Making = Callable[[Subject, str | None], Least]
 
@@ -150,9 +151,11 @@ def _judged(subject: Subject, figure: Figure, floor: Floor) -> Finding:
     if least.dtype == "by its name":
         said = f"{told} is {value / least.seconds:.0%} of the least time of a dense model of the size in its name"
         return Finding(CHECK, SUSPICIOUS, of, said, against)
-    said = f"{told} is {value / least.seconds:.0%} of the least time: impossible for a prompt computed whole"
+    share = value / least.seconds
+    part = f"{share:.0%}" if share >= _ONE_PERCENT else f"{share:.2g}"
+    said = f"{told} is {part} of the least time: impossible for a prompt computed whole"
     if figure.metric not in PREFILL and figure.metric not in ("input_throughput", "total_throughput"):
-        said = f"{told} is faster than physics: {value / least.seconds:.0%} of the least time"
+        said = f"{told} is faster than physics: {part} of the least time"
     return Finding(CHECK, IMPOSSIBLE, of, said, against)
 
 

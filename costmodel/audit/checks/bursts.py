@@ -10,6 +10,7 @@ from ..case import MEANS, Case
 from ..finding import HOLDS, IMPOSSIBLE, SUSPICIOUS, Finding, Inversion
 from ..runs import Run
 from ..subject import Unknown
+from .states import may_hit
 
 #: Statistics that stand for the last prompt of a burst.
 _LAST = ("max", "p100", "p99.9", "p99")
@@ -32,8 +33,8 @@ def check_bursts(case: Case) -> Iterator[Finding]:
 
 
 def _count(run: Run) -> float | None:
-    count = run.number("burst")
-    return count if count and count > 1 else None
+    count, clients = run.number("burst"), run.number("concurrency")
+    return count if count and count > 1 and not (clients and clients < count) else None
 
 
 def last_of(run: Run) -> Figure | None:
@@ -79,8 +80,9 @@ def _least(
     subject, tokens = case.subject(run, figure), run.number("input_tokens", figure)
     machine = subject.machine
     gpus = machine.most_per_prompt
-    if not tokens or gpus is None:
-        return
+    hits = run.number("cached_share", figure) is None and may_hit(run.text("cache_state"))
+    if not tokens or gpus is None or hits:
+        return  # which part of the prompts was computed is not known
     if machine.split and machine.prefill:
         gpus *= machine.prefill
     share = run.number("cached_share", figure) or 0.0

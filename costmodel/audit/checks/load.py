@@ -12,11 +12,12 @@ from .. import words
 from ..case import MEANS, Case
 from ..finding import HOLDS, IMPOSSIBLE, INCONSISTENT, SUSPICIOUS, Finding
 from ..runs import Run
-from ..subject import Subject, Unknown
+from ..subject import NARROW, Subject, Unknown
 from .definitions import tokens_of
 from .identities import mean_e2e
+from .states import may_hit
 
-CHECK, MORE = "overload", "more_than_offered"
+CHECK, MORE, CAPACITY = "overload", "more_than_offered", "above_capacity"
 #: A finished rate within this of what a run can finish keeps up.
 _KEEPS_UP = 0.97
 #: How far a finished rate may exceed the offered one: of requests, and of tokens over nominal lengths.
@@ -142,35 +143,48 @@ def check_capacity(case: Case) -> Iterator[Finding]:
     """Rates that were finished or called good against the least GPU time of their prompts and outputs."""
     for run, figure in case.each("request_throughput", "goodput"):
         subject, of = case.subject(run, figure), (figure.name,)
+        gpus = 1 if figure.per_gpu else subject.machine.gpus
         try:
-            need, told = _gpu_seconds(run, figure, subject)
+            need, told = _gpu_seconds(run, figure, subject, None)
         except Unknown:
             continue
-        gpus = 1 if figure.per_gpu else subject.machine.gpus
         if gpus is None:
             continue
         busy = figure.value * need / gpus
         arithmetic = f"{figure.text} x {told} / {gpus} GPUs = {busy:.3g}"
-        if busy > 1:
-            said = f"{figure.text} needs {busy:.3g} times the GPUs' time at peak rates"
-            yield Finding("above_capacity", IMPOSSIBLE, of, said, arithmetic)
-        else:
-            yield Finding(
-                "above_capacity",
-                HOLDS,
-                of,
-                f"{figure.text} needs {busy:.0%} of the GPUs' time at peak",
-                arithmetic,
-            )
+        if busy <= 1:
+            said = f"{figure.text} needs {busy:.0%} of the GPUs' time at peak"
+            yield Finding(CAPACITY, HOLDS, of, said, arithmetic)
+            continue
+        grade, cause = _excused(run, figure, subject, gpus)
+        said = f"{figure.text} needs {busy:.3g} times the GPUs' time at peak rates{cause}"
+        yield Finding(CAPACITY, grade, of, said, arithmetic)
 
 
-def _gpu_seconds(run: Run, figure: Figure, subject: Subject) -> tuple[float, str]:
+def _excused(run: Run, figure: Figure, subject: Subject, gpus: int) -> tuple[str, str]:
+    """The grade of a rate above capacity, and what that is not stated, or stated without its share, would allow it."""
+    counted = (
+        run.number("cached_tokens", figure) is not None or run.number("cached_share", figure) is not None
+    )
+    if not counted and may_hit(str(figure.conditions.get("cache_state") or run.text("cache_state"))):
+        return SUSPICIOUS, ": the cache, which is stated as on, answered prompts in part"
+    for dtype in NARROW if subject.stated_dtype is None else ():
+        try:
+            need, _ = _gpu_seconds(run, figure, subject, dtype)
+        except Unknown:
+            continue
+        if figure.value * need <= gpus:
+            return INCONSISTENT, f"; {dtype} weights, not stated, would do"
+    return IMPOSSIBLE, ""
+
+
+def _gpu_seconds(run: Run, figure: Figure, subject: Subject, dtype: str | None) -> tuple[float, str]:
     """Least GPU seconds of a request: its prompt, and its outputs' products in batches of any size."""
     tokens, osl = run.number("input_tokens", figure), run.number("output_tokens", figure)
     if not tokens or figure.value <= 0:
         raise Unknown("prompt tokens are not stated")
-    share = run.number("cached_share", figure) or 0.0
-    prompt = subject.prefill(int(tokens), int(min(share, 0.999) * tokens), 1)
-    each = subject.prefill(64, 0, 1).seconds / 64 if osl else 0.0
+    share = run.number("cached_share", figure) or (run.number("cached_tokens", figure) or 0.0) / tokens
+    prompt = subject.prefill(int(tokens), int(min(share, 0.999) * tokens), 1, dtype)
+    each = subject.prefill(64, 0, 1, dtype).seconds / 64 if osl else 0.0
     total = prompt.seconds + each * (osl or 0.0)
     return total, f"{format_si(total, 'second')} of a GPU ({tokens:g} prompt and {osl or 0:g} output tokens)"

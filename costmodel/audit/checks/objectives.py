@@ -13,6 +13,7 @@ from ..finding import HOLDS, IMPOSSIBLE, INCONSISTENT, SUSPICIOUS, Finding
 from ..runs import Run
 from ..subject import Least, Subject, Unknown
 from ..written import resolution
+from .states import may_hit
 
 CHECK, ATTAINED = "objective_below_bound", "attainment_above_percentile"
 _MET = ("goodput", "slo_attainment")
@@ -87,7 +88,8 @@ def _judged(
 
 def _prompt(subject: Subject, run: Run) -> Least:
     tokens, gpus = run.number("input_tokens"), subject.machine.most_per_prompt
-    if not tokens or gpus is None or run.number("cached_tokens") or run.number("cached_share"):
+    cached = run.number("cached_tokens") or run.number("cached_share") or may_hit(run.text("cache_state"))
+    if not tokens or gpus is None or cached:
         raise Unknown("neither prompt tokens nor GPUs are stated, or a cache answers a part")
     return subject.prefill(int(tokens), 0, gpus)
 
