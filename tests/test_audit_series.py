@@ -390,3 +390,12 @@ def test_all_reduces_of_a_prompt_over_pcie() -> None:
         pytest.approx(wire, rel=0.01)
     ]
     assert values(invert_prompt_all_reduces, 'hardware = "4xH100"\n' + text, "all_reduce_wire_s") == []
+
+
+def test_a_burst_whose_prompts_a_cache_may_have_answered_has_no_bound() -> None:
+    # 64 x 14.4 ms of Llama-3.1-8B on an H100 are 0.92 s, and 0.3 s are too few
+    text = 'model = "Llama-3.1-8B"\nhardware = "1x H100"\ndtype = "bf16"\nburst = 64\ninput_tokens = 1024\n'
+    text += row("ttft", 0.3, "s", statistic="mean")
+    assert grades(check_bursts, text) == ["impossible"]
+    assert grades(check_bursts, 'cache_state = "prefix caching on"\n' + text) == []
+    assert grades(check_bursts, "concurrency = 8\n" + text) == []

@@ -174,7 +174,7 @@ def _reached(
     cause = "a narrower dtype, or several tokens a step"
     if products:
         cause = "a narrower dtype, or a cached part of prompts"
-    said = f"{told} is {share:.0%} {rate}, which nothing reaches{measured}: {cause} is the likelier"
+    said = f"{told} is {share:.0%} {rate}, more than measurements reach{measured}: {cause} is the likelier"
     return Finding(CHECK, SUSPICIOUS, of, said, against)
 
 
