@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ..evaluate.summary import ttft_stages
 from ..evaluate.timeline import Record
+from .causes import CAUSES, WAITS, Causes
 from .detail import percent_of
 from .replays import Played
 
@@ -15,7 +14,7 @@ ALONE = ("prefill_s", "decode_s")
 MEANING = {
     "prefill_s": "the prompt computed alone",
     "decode_s": "decoding alone",
-    "queue_s": "waiting for prompts that came before",
+    "queue_s": "waiting in line for prefill",
     "admission_s": "waiting for memory, a sequence slot or a seat on the decode side",
     "stretch_s": "chunks, decodes and prompts beside the prompt",
     "link_s": "waiting for a link that is busy with other copies",
@@ -25,6 +24,7 @@ MEANING = {
     "gathering_s": "decoding in one batch with others",
     "recompute_s": "KV computed again after preemptions",
     "transfer_s": "the copy, measured",
+    "front_end_s": "between the client's sending and the engine's queue",
     "rest_s": "what no measured stage holds",
 }
 #: Share of all requests, on either side of a percentile, that stand for it, and the fewest.
@@ -36,40 +36,70 @@ def accounts_of(played: Played, measure: str, word: str, first_token: str) -> di
 
     ``measure``: ttft, tpot or e2e; accounts of TPOT are seconds a token. Nothing where no request has the measure.
     """
-    offsets = played.offsets or (0.0,) * len(played.records)
-    made = [
-        (value, parts)
-        for record, offset in zip(played.records, offsets)
-        for value, parts in [_parts(record, offset, measure, first_token)]
-        if value is not None
-    ]
+    near = requests_about(played, measure, word)
     target = played.value(measure, word)
-    near = _near(made, word) if made else []
     if not near or target is None:
         return {}
-    names = dict.fromkeys(key for _, parts in near for key in parts)
-    means = {key: sum(parts.get(key, 0.0) for _, parts in near) / len(near) for key in names}
+    made = [_parts(record, offset, measure, first_token) for record, offset in near]
+    names = dict.fromkeys(key for parts in made for key in parts)
+    means = {key: sum(parts.get(key, 0.0) for parts in made) / len(made) for key in names}
     total = sum(means.values())
     scale = 1.0 if word == "mean" or total <= 0 else target / total  # means add up as they are
     return {key: value * scale for key, value in means.items()}
 
 
-def _parts(
-    record: Record, offset: float, measure: str, first_token: str
-) -> tuple[float | None, dict[str, float]]:
-    """The measure of a request, and its accounts."""
+def requests_about(played: Played, measure: str, word: str) -> list[tuple[Record, float]]:
+    """Return the requests behind a statistic: all, or those near a percentile; and seconds that do not count."""
+    offsets = played.offsets or (0.0,) * len(played.records)
+    made = [
+        (value, record, offset)
+        for record, offset in zip(played.records, offsets)
+        if (value := _value(record, offset, measure)) is not None
+    ]
+    share = percent_of(word)
+    if share is not None and made:
+        made.sort(key=lambda each: each[0])
+        width = max(_NEAR * len(made), _FEWEST / 2)
+        middle = share * (len(made) - 1)
+        made = made[max(0, round(middle - width)) : round(middle + width) + 1]
+    return [(record, offset) for _, record, offset in made]
+
+
+def causes_of(played: Played, causes: Causes, measure: str, word: str) -> dict[str, dict[str, float]]:
+    """Return the shares of each cause in the accounts of waits, of the requests behind a statistic."""
+    found: dict[str, dict[str, float]] = {}
+    near = requests_about(played, measure, word)
+    for account in WAITS if measure != "tpot" else ():
+        sums = dict.fromkeys(CAUSES, 0.0)
+        for record, offset in near:
+            counted = max(0.0, offset - record.constant)
+            for name, seconds in causes.of(record, account, counted).items():
+                sums[name] += seconds
+        total = sum(sums.values())
+        if total > 0:
+            found[account] = {name: seconds / total for name, seconds in sums.items()}
+    return found
+
+
+def _value(record: Record, offset: float, measure: str) -> float | None:
+    if measure == "tpot":
+        return record.tpot
+    return (record.ttft if measure == "ttft" else record.e2e) - offset
+
+
+def _parts(record: Record, offset: float, measure: str, first_token: str) -> dict[str, float]:
+    """The accounts of a request's measure."""
     if measure == "tpot":
         gaps = record.request.output_tokens - 1
-        return record.tpot, {k: v / gaps for k, v in _decode(record, first_token).items()} if gaps > 0 else {}
+        return {key: value / gaps for key, value in _decode(record, first_token).items()}
     stages = ttft_stages(record, first_token)
     if offset:  # counted from when the engine takes notice: neither its constant nor the wait until then
         stages["prefill_s"] -= record.constant
         stages["queue_s"] -= offset - record.constant
-    if measure == "ttft":
-        return record.ttft - offset, stages
-    for key, value in _decode(record, first_token).items():
-        stages[key] = stages.get(key, 0.0) + value
-    return record.e2e - offset, stages
+    if measure == "e2e":
+        for key, value in _decode(record, first_token).items():
+            stages[key] = stages.get(key, 0.0) + value
+    return stages
 
 
 def _decode(record: Record, first_token: str) -> dict[str, float]:
@@ -83,19 +113,6 @@ def _decode(record: Record, first_token: str) -> dict[str, float]:
     if record.route == "remote" and first_token == "prefill":
         found |= {"admission_s": record.seating, "link_s": record.link, "handover_s": record.handover}
     return found
-
-
-def _near(
-    made: Sequence[tuple[float, dict[str, float]]], word: str
-) -> Sequence[tuple[float, dict[str, float]]]:
-    share = percent_of(word)
-    if share is None:
-        return made
-    ordered = sorted(made, key=lambda each: each[0])
-    width = max(_NEAR * len(ordered), _FEWEST / 2)
-    middle = share * (len(ordered) - 1)
-    low, high = max(0, round(middle - width)), min(len(ordered), round(middle + width) + 1)
-    return ordered[low:high]
 
 
 def leading(accounts: dict[str, float]) -> list[tuple[str, float]]:

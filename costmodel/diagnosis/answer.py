@@ -12,8 +12,26 @@ MEASURED, LEDGER = "measured stages", "predicted ledger"
 
 
 @dataclass(frozen=True)
+class Cause:
+    """Why requests waited, by the replay: what held for the largest ``share`` of an account.
+
+    ``name``: slots, memory, prompts or step under way; ``shares`` of all of them. ``steady``: it is the same at both
+    edges of the band; None where steps have none.
+    """
+
+    name: str
+    share: float
+    said: str
+    shares: dict[str, float]
+    steady: bool | None
+
+
+@dataclass(frozen=True)
 class Account:
-    """An account of a figure: seconds (of TPOT: a token), its share, and its seconds at both edges of the band."""
+    """An account of a figure: seconds (of TPOT: a token), its share, and its seconds at both edges of the band.
+
+    ``cause``: of a wait, where the replay has it.
+    """
 
     name: str
     meaning: str
@@ -21,6 +39,7 @@ class Account:
     share: float
     low_s: float | None = None
     high_s: float | None = None
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True)
@@ -39,9 +58,10 @@ class Diagnosed:
 
     ``unexplained_s``: measured less predicted, signed; ``unexplained_share`` of the measured. ``basis``: measured
     stages, or the predicted ledger. ``account``: the one that leads beyond what a request takes alone, with its seconds
-    and share of the figure; None with ``account_reason``. ``grade`` and ``sureness``: how sure, and by which figures.
-    ``levers``: what each moved setting does to the prediction, most helpful first; ``setting``: the best of settings
-    and strategies.
+    and share of the figure; None with ``account_reason``. ``cause``: of a wait that leads. ``grade`` and ``sureness``:
+    how sure, and by which figures. ``levers``: what each moved setting does to the prediction, most helpful first;
+    none where the prediction does not carry the figure. ``setting``: the best of settings and strategies that worsens
+    no other figure by more; None with ``setting_reason``.
     """
 
     measure: str
@@ -59,6 +79,7 @@ class Diagnosed:
     account_s: float | None
     account_share: float | None
     account_reason: str | None
+    cause: Cause | None
     grade: str | None
     sureness: str | None
     ruled_out: tuple[RuledOut, ...]

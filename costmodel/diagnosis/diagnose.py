@@ -15,13 +15,15 @@ from .answer import (
     SURE,
     UNSURE,
     Account,
+    Cause,
     Diagnosed,
     Diagnosis,
     RuledOut,
 )
-from .levers import Lever, Levers, best
+from .levers import HELPS, Lever, Levers, best
+from .moves import SETTING, STRATEGY
 from .predict import LOADED, Basis, Prediction, Row
-from .replays import Replays
+from .waiting import Waiting
 
 #: Figures that are diagnosed, and which of their statistics, as far as they were measured.
 FIGURES, STATISTICS = ("ttft", "tpot", "e2e"), ("mean", None, "p50", "p95", "p90", "p99")
@@ -29,6 +31,8 @@ FIGURES, STATISTICS = ("ttft", "tpot", "e2e"), ("mean", None, "p50", "p95", "p90
 _WIDE = 0.5
 #: An account below this share of a figure does not hurt it.
 _SMALL = 0.05
+#: Factor up to which a measured wait is the one that was replayed.
+_ALIKE = 2.0
 #: Part of what is not predicted that something has to reach to be a suspect.
 _SUSPECT = 0.5
 
@@ -41,8 +45,8 @@ def diagnose(basis: Basis, prediction: Prediction, statistic: str | None = None)
         return Diagnosis((), "neither TTFT, TPOT nor E2E was measured")
     if replays is None:
         return Diagnosis((), basis.unanswered)
-    levers = Levers(replays)
-    return Diagnosis(tuple(_Figure(basis, prediction, row, replays, levers).diagnosed for row in rows))
+    levers, waiting = Levers(replays), Waiting(replays)
+    return Diagnosis(tuple(_Figure(basis, prediction, row, levers, waiting).diagnosed for row in rows))
 
 
 def _chosen(prediction: Prediction, measure: str, statistic: str | None) -> Row | None:
@@ -55,10 +59,10 @@ class _Figure:
     """One figure under diagnosis."""
 
     def __init__(
-        self, basis: Basis, prediction: Prediction, row: Row, replays: Replays, levers: Levers
+        self, basis: Basis, prediction: Prediction, row: Row, levers: Levers, waiting: Waiting
     ) -> None:
         self.basis, self.prediction, self.row = basis, prediction, row
-        self.replays, self._levers = replays, levers
+        self.replays, self._levers, self._waiting = levers.replays, levers, waiting
         self.word = row.statistic or "mean"
 
     @property
@@ -67,8 +71,8 @@ class _Figure:
         row, gap = self.row, self.gap
         name, seconds = self.lead
         grade, sureness = self.graded
-        levers = self.levers
-        setting = best(levers) if self._in_ledger else None
+        levers, cause = self.levers, self.cause(name) if name else None
+        setting = best(levers, cause.name if cause else None) if self._in_ledger else None
         return Diagnosed(
             measure=row.measure,
             statistic=row.statistic,
@@ -85,6 +89,7 @@ class _Figure:
             account_s=seconds,
             account_share=None if seconds is None or not self.whole else seconds / self.whole,
             account_reason=None if name else self.no_account,
+            cause=cause,
             grade=grade,
             sureness=sureness,
             ruled_out=self.ruled_out,
@@ -179,6 +184,7 @@ class _Figure:
                 value / self.whole if self.whole else 0.0,
                 min(e.get(name, 0.0) for e in ends) if ends else None,
                 max(e.get(name, 0.0) for e in ends) if ends else None,
+                self.cause(name),
             )
             for name, value in sorted(own.items(), key=lambda each: -each[1])
         )
@@ -187,6 +193,14 @@ class _Figure:
     def lead(self) -> tuple[str, float] | tuple[None, None]:
         """The account that hurts most, where one does and the ledger can carry it."""
         return _lead(self.stages or self.predicted) if self._carried else (None, None)
+
+    def cause(self, account: str) -> Cause | None:
+        """Why requests wait, by the replay; None where what was measured of the wait is not what it replays."""
+        own = self.stages or self.predicted
+        measured, replayed = own.get(account, 0.0), self.predicted.get(account, 0.0)
+        if not measured / _ALIKE <= replayed <= _ALIKE * measured:
+            return None
+        return self._waiting.of(account, self.row.measure, self.word)
 
     @property
     def _carried(self) -> bool:
@@ -224,7 +238,18 @@ class _Figure:
 
     @cached_property
     def graded(self) -> tuple[str, str] | tuple[None, None]:
-        """How sure the diagnosis is, and why."""
+        """How sure the diagnosis is, and why; of a wait, also of its cause."""
+        grade, why = self._graded
+        cause = self.cause(self.lead[0]) if self.lead[0] else None
+        if grade is None or why is None or cause is None or cause.steady is not False:
+            return grade, why  # type: ignore[return-value]
+        return (
+            LIKELY if grade == SURE else grade,
+            f"{why}; at an edge of the band it waits for something else",
+        )
+
+    @property
+    def _graded(self) -> tuple[str, str] | tuple[None, None]:
         row = self.row
         if not (self.stages or self.predicted):
             return None, None
@@ -314,13 +339,17 @@ class _Figure:
     @cached_property
     def levers(self) -> tuple[Lever, ...]:
         """What each moved setting does to the figure."""
-        return self._levers.of(self.row.measure, self.word) if self.predicted else ()
+        return self._levers.of(self.row.measure, self.word) if self.predicted and self._in_ledger else ()
 
     def _no_setting(self, levers: tuple[Lever, ...]) -> str:
-        if not levers:
+        if not self.predicted:
             return "a single step is moved by no setting of a scheduler"
         if not self._in_ledger:
             return f"what moves the prediction need not move the run: {self._outside()}"
+        for lever in levers:
+            if lever.effect == HELPS and lever.kind in (SETTING, STRATEGY) and lever.worsens:
+                other = f"{lever.worsens.upper()} by {lever.others[lever.worsens]:+.0%}"
+                return f"{lever.name} {lever.step} moves it by {lever.change:+.0%}, and {other}"
         return "no setting or strategy that was moved lowers it beyond the noise"
 
     def _said(self, name: str | None, seconds: float | None) -> str:
@@ -329,7 +358,10 @@ class _Figure:
             return f"{label} of {_s(self.row.measured_s)}: {self.no_account}"
         share = seconds / self.whole if self.whole else math.nan
         by = "as measured" if self.stages else f"of {_s(self.whole)} predicted"
-        return f"{label} of {_s(self.row.measured_s)}: {MEANING[name]} hurts most, {_s(seconds)} ({share:.0%}) {by}"
+        cause = self.cause(name)
+        why = f"; {cause.said}, by the replay" if cause else ""
+        told = f"{MEANING[name]} hurts most, {_s(seconds)} ({share:.0%}) {by}"
+        return f"{label} of {_s(self.row.measured_s)}: {told}{why}"
 
 
 def _lead(accounts: dict[str, float]) -> tuple[str, float] | tuple[None, None]:

@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from ..audit.subject import Unknown
 from ..errors import CostmodelError
 from ..evaluate.timeline import Record
-from ..serving.deployment import Deployment, Settings, Topology
-from ..serving.strategies import CHUNKED, COLOCATED, DISAGGREGATED, Strategy
+from .moves import SETTING, STRATEGY, Move, moves_of
 from .replays import SECONDS, Played, Replays
 
-SETTING, STRATEGY, HARDWARE, LOAD = "setting", "strategy", "hardware", "load"
 HELPS, HURTS, NOISE = "helps", "hurts", "within noise"
-#: Names that engines give to what is moved.
-FLAGS = {
-    "token budget": {
-        "vllm": "--max-num-batched-tokens", "sglang": "--chunked-prefill-size", "trtllm": "--max_num_tokens",
-    },
-    "sequences of a step": {
-        "vllm": "--max-num-seqs", "sglang": "--max-running-requests", "trtllm": "--max_batch_size",
-    },
-}  # fmt: skip
-_STRATEGIES = {
-    CHUNKED.name: {"vllm": "--enable-chunked-prefill"},
-    COLOCATED.name: {"vllm": "--no-enable-chunked-prefill", "sglang": "--chunked-prefill-size -1"},
-}
+#: Figures of which levers tell the side effects.
+FIGURES = ("ttft", "tpot", "e2e")
 #: Blocks of consecutive requests that are drawn again and again for the noise, and how often.
 _BLOCKS, _DRAWS = 20, 200
 #: A change below this is none to speak of, whatever its noise; and widths of a normal interval of 95 %.
 _LEAST, _SIGMAS = 0.01, 1.96
-_LIGHTER = 0.1
-
-
-@dataclass(frozen=True)
-class Move:
-    """One setting moved: what results, and how engines call it."""
-
-    name: str
-    step: str
-    kind: str
-    settings: dict[str, str]
-    played: Callable[[], Played]
 
 
 @dataclass(frozen=True)
@@ -52,7 +26,8 @@ class Lever:
     """What a moved setting does to a figure. ``change``: relative; ``noise``: its 95 % half-width on other requests.
 
     ``effect``: helps, hurts or within noise. ``kind``: setting, strategy, hardware or load. ``settings``: by engine.
-    None with the ``reason``.
+    ``causes``: of waits that it moves. ``others``: relative changes of the means of the other two of TTFT, TPOT and
+    E2E. None with the ``reason``.
     """
 
     name: str
@@ -64,6 +39,18 @@ class Lever:
     noise: float | None = None
     effect: str | None = None
     reason: str | None = None
+    causes: tuple[str, ...] = ()
+    others: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def worsens(self) -> str | None:
+        """The other figure that it worsens by more than it helps this one; None where it does not."""
+        worse = {
+            name: change
+            for name, change in self.others.items()
+            if change > max(_LEAST, -(self.change or 0.0))
+        }
+        return max(worse, key=lambda name: worse[name], default=None)
 
 
 class Levers:
@@ -73,19 +60,33 @@ class Levers:
         self.replays, self.ran = replays, replays.ran
         self._known: dict[int, Played | str] = {}
 
-    def of(self, measure: str, word: str) -> tuple[Lever, ...]:
-        """Return what each moved setting does to a statistic of ttft, tpot or e2e; most helpful first."""
-        found = [self._lever(number, move, measure, word) for number, move in enumerate(self.moves)]
-        return tuple(sorted(found, key=lambda lever: (lever.change is None, lever.change or 0.0)))
+    @cached_property
+    def moves(self) -> list[Move]:
+        """What is moved: settings, strategies on the same GPUs, more hardware, less load."""
+        return list(moves_of(self.replays))
 
-    def _lever(self, number: int, move: Move, measure: str, word: str) -> Lever:
-        bare = Lever(move.name, move.step, move.kind, move.settings)
+    def of(self, measure: str, word: str) -> tuple[Lever, ...]:
+        """Return what each moved setting does to a statistic of ttft, tpot or e2e; most helpful first.
+
+        What is within noise is left out, unless nothing else was replayed; what could not be replayed comes last.
+        """
+        found = [self._lever(number, move, measure, word) for number, move in enumerate(self.moves)]
+        told = [lever for lever in found if lever.effect != NOISE]
+        kept = told if any(lever.effect for lever in told) else found
+        return tuple(sorted(kept, key=lambda lever: (lever.change is None, lever.change or 0.0)))
+
+    def _played(self, number: int, move: Move) -> Played | str:
+        """The replay of a move, or why there is none."""
         if number not in self._known:
             try:
                 self._known[number] = move.played()
             except (CostmodelError, Unknown) as why:
                 self._known[number] = str(why)
-        played = self._known[number]
+        return self._known[number]
+
+    def _lever(self, number: int, move: Move, measure: str, word: str) -> Lever:
+        bare = Lever(move.name, move.step, move.kind, move.settings, causes=move.causes)
+        played = self._played(number, move)
         if isinstance(played, str):
             return replace(bare, reason=played)
         base, value = self.replays.base.value(measure, word), played.value(measure, word)
@@ -93,78 +94,14 @@ class Levers:
             return replace(bare, reason=f"no {measure} to compare")
         change, noise = value / base - 1, _noise(self.replays.base, played, measure, word)
         effect = NOISE if abs(change) <= max(_LEAST, noise) else HELPS if change < 0 else HURTS
-        return replace(bare, value_s=value, change=change, noise=noise, effect=effect)
+        others = self._others(played, measure)
+        return replace(bare, value_s=value, change=change, noise=noise, effect=effect, others=others)
 
-    @cached_property
-    def moves(self) -> list[Move]:
-        """What is moved: settings, strategies on the same GPUs, more hardware, less load."""
-        return [*self._settings(), *self._strategies(), *self._hardware(), *self._load()]
-
-    def _flags(self, names: dict[str, str], value: object) -> dict[str, str]:
-        """Flags of the run's engine, of all where it is not known."""
-        engine = self.ran.engine
-        return {e: f"{flag} {value}".strip() for e, flag in names.items() if engine in (e, None)}
-
-    def _settings(self) -> Iterator[Move]:
-        own = self.ran.deployment.settings
-        for step, factor in (("x 2", 2.0), ("/ 2", 0.5)):
-            for name, settings in (
-                ("token budget", dict[str, Any](token_budget=int(own.token_budget * factor))),
-                ("sequences of a step", dict[str, Any](max_seqs=int(own.max_seqs * factor))),
-            ):
-                value = next(iter(settings.values()))
-                if value >= 1:
-                    moved = self._with(settings=replace(own, **settings))
-                    yield Move(name, step, SETTING, self._flags(FLAGS[name], value), moved)
-
-    def _strategies(self) -> Iterator[Move]:
-        deployment, own = self.ran.deployment, self.ran.strategy
-        others = [COLOCATED, CHUNKED]
-        if deployment.topology.decode:
-            others.append(DISAGGREGATED)
-        for strategy in others:
-            if strategy.name != own.name:
-                flags = self._flags(_STRATEGIES.get(strategy.name, {}), "")
-                yield Move("strategy", strategy.name, STRATEGY, flags, self._with(strategy=strategy))
-
-    def _hardware(self) -> Iterator[Move]:
-        at, path = self.ran.deployment.topology, self.ran.deployment.path
-        if self.ran.strategy.pooled:
-            more = Topology(at.prefill + 1, at.decode)
-            yield Move("instances", "+ 1", HARDWARE, {}, self._with(topology=more))
-            return
-        for name, more in (
-            ("prefill instances", Topology(at.prefill + 1, at.decode)),
-            ("decode instances", Topology(at.prefill, at.decode + 1)),
-        ):
-            yield Move(name, "+ 1", HARDWARE, {}, self._with(topology=more))
-        wider = replace(path, bandwidth_override=2 * path.bandwidth_bytes_per_s)
-        yield Move(
-            "copy bandwidth",
-            "x 2",
-            HARDWARE,
-            {},
-            self._with(deployment=replace(self.ran.deployment, path=wider)),
-        )
-
-    def _load(self) -> Iterator[Move]:
-        clients, probe = self.replays.load.concurrency, self.replays.probe
-        name, step = ("arrival rate", f"- {_LIGHTER:.0%}")
-        if clients is not None:
-            name, step = "concurrency", f"- {max(1, round(_LIGHTER * clients))}"
-        yield Move(name, step, LOAD, {}, lambda: self.replays.played(probe.lighter(_LIGHTER)))
-
-    def _with(
-        self,
-        *,
-        settings: Settings | None = None,
-        topology: Topology | None = None,
-        strategy: Strategy | None = None,
-        deployment: Deployment | None = None,
-    ) -> Callable[[], Played]:
-        moved = deployment or self.ran.deployment
-        moved = replace(moved, settings=settings or moved.settings, topology=topology or moved.topology)
-        return lambda: self.replays.played(self.replays.probe, moved, strategy)
+    def _others(self, played: Played, measure: str) -> dict[str, float]:
+        means = {
+            n: (self.replays.base.value(n, "mean"), played.value(n, "mean")) for n in FIGURES if n != measure
+        }
+        return {name: after / before - 1 for name, (before, after) in means.items() if before and after}
 
 
 def _noise(base: Played, moved: Played, measure: str, word: str) -> float:
@@ -191,6 +128,14 @@ def _paired(base: Played, moved: Played) -> Iterator[tuple[Record, Record]]:
     return ((record, others[record.index]) for record in base.records if record.index in others)
 
 
-def best(levers: Sequence[Lever]) -> Lever | None:
-    """Return the setting or strategy that helps most; None where none does beyond noise."""
-    return next((each for each in levers if each.effect == HELPS and each.kind in (SETTING, STRATEGY)), None)
+def best(levers: Sequence[Lever], cause: str | None = None) -> Lever | None:
+    """Return the setting or strategy that helps most and worsens no other figure by more; None where none does.
+
+    One that moves the cause of a wait comes first, where there is one.
+    """
+    good = [
+        lever
+        for lever in levers
+        if lever.effect == HELPS and lever.kind in (SETTING, STRATEGY) and lever.worsens is None
+    ]
+    return next((each for each in good if cause in each.causes), good[0] if good else None)

@@ -47,12 +47,16 @@ class Taken:
 
 @dataclass(frozen=True)
 class Ran:
-    """The deployment that ran and its strategy, and where each part of them comes from."""
+    """The deployment that ran and its strategy, and where each part of them comes from.
+
+    ``scenario``: what the deployment was made of, before what was measured of it.
+    """
 
     deployment: Deployment
     strategy: Strategy
     engine: str | None
     taken: tuple[Taken, ...]
+    scenario: Scenario
 
     @property
     def assumed(self) -> tuple[Taken, ...]:
@@ -66,12 +70,15 @@ def what_ran(
     """Return what ran. ``passed``: fields of the scenario and its settings that the user passed; they count first.
 
     Raises Unknown where something that no default stands for is neither stated nor passed, InputError for bad names or
-    values, NoAnswerError where the model does not fit.
+    values and for a strategy that the topology cannot run, NoAnswerError where the model does not fit.
     """
     reader = _Reader(run, scenario, frozenset(passed))
     chosen = reader.strategy(strategy)
-    made = reader.scenario(chosen).deployment()
-    return Ran(reader.measured(made), chosen, reader.engine, tuple(reader.taken))
+    scenario = reader.scenario(chosen)
+    made = scenario.deployment()
+    if not chosen.pooled:
+        made.need_split()
+    return Ran(reader.measured(made), chosen, reader.engine, tuple(reader.taken), scenario)
 
 
 class _Reader:

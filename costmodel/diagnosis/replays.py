@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import pstdev
 
+from ..audit.subject import Unknown
 from ..decision.bands import COPY
 from ..evaluate.ideal import Ideal
 from ..evaluate.logged import Notices
@@ -61,11 +62,15 @@ class Banded:
 
 @dataclass(frozen=True)
 class Played:
-    """Requests of one replay that count, by index; ``offsets``: seconds from arrival to what its log counts from."""
+    """Requests of one replay that count, by index; ``offsets``: seconds from arrival to what its log counts from.
+
+    ``everyone``: those of its start and end, too.
+    """
 
     records: tuple[Record, ...]
     span_s: float
     offsets: tuple[float, ...] = ()
+    everyone: tuple[Record, ...] = ()
 
     def seconds(self, measure: str) -> list[float]:
         """Seconds of a measure, of the requests that have it."""
@@ -147,11 +152,12 @@ def play(
     offsets: tuple[float, ...] = ()
     if queued:
         offsets = tuple(notices.times[r.index] - r.request.arrival_s + r.constant for r in found)
+    everyone = tuple(found)
     if load.settled:
         kept = slice(len(found) // 5, len(found) - len(found) // 20)
         found, offsets = found[kept], offsets[kept]
         span = max(r.end for r in found) - min(r.request.arrival_s for r in found)
-    return Played(tuple(found), span, offsets)
+    return Played(tuple(found), span, offsets, everyone)
 
 
 class Replays:
@@ -175,11 +181,14 @@ class Replays:
     def played(
         self, load: Offered, deployment: Deployment | None = None, strategy: Strategy | None = None
     ) -> Played:
-        """Replay another load, deployment (of the same kinds of instances) or strategy at the same step times."""
-        ran = self.ran
-        return play(
-            strategy or ran.strategy, deployment or ran.deployment, load, self.tables, queued=self.queued
-        )
+        """Replay another load, deployment or strategy. Raises Unknown for other kinds of instances at fitted times."""
+        ran, made = self.ran, deployment or self.ran.deployment
+        tables = self.tables
+        if not made.kinds <= tables.keys():
+            if self.fitted:
+                raise Unknown("step times that were fitted to a log are of its own kinds of instances")
+            tables = step_tables(made.kinds)
+        return play(strategy or ran.strategy, made, load, tables, queued=self.queued)
 
     @cached_property
     def nominal(self) -> Played:
