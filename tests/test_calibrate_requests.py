@@ -300,6 +300,26 @@ def test_nothing_is_written_where_a_run_fails(log: Path, tmp_path: Path) -> None
     assert result.exit_code == 2 and not (tmp_path / "out").exists()
 
 
+def test_step_times_that_describe_something_else_are_not_written(log: Path, tmp_path: Path) -> None:
+    """The second half is of an engine three times as slow: nothing fitted to the first predicts it."""
+    pytest.importorskip("scipy")
+    with log.open() as file:
+        rows = list(csv.DictReader(file))
+    for row in rows[len(rows) // 2 :]:
+        for column in row.keys() & {"ttft_from_queued_s", "e2e_from_queued_s", "tpot_s", "ttft_s", "e2e_s"}:
+            row[column] = str(3 * float(row[column]))
+    path, output = tmp_path / "slower.csv", tmp_path / "steps.toml"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    refused = run("calibrate", str(path), "-o", str(output))
+    assert refused.exit_code == 2 and not output.exists()
+    assert "held out, e2e_p50 is off by -6" in refused.output and "so nothing is written" in refused.output
+    shown = asked("calibrate", str(path))  # the errors are told where nothing is to be written
+    assert any("these times do not predict" in warning for warning in shown["warnings"])
+
+
 # A real engine
 
 

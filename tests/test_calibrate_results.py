@@ -59,6 +59,40 @@ def test_a_start_up_log_says_what_options_would(pair: tuple[Path, Path]) -> None
     assert not any("taken for granted" in warning for warning in by_log["warnings"])
 
 
+@pytest.mark.parametrize("engine", ["vllm", "vLLM", "VLLM"])
+def test_metadata_of_a_result_names_the_stack(pair: tuple[Path, Path], tmp_path: Path, engine: str) -> None:
+    path = tmp_path / "told.json"
+    path.write_text(json.dumps(json.loads(pair[0].read_text()) | {"engine": engine, "version": "0.19.0"}))
+    assert engine_of(path, [{}], None).fill(Asked()).stack == "vllm-0.19.0"
+
+
+@pytest.mark.parametrize(
+    ("engine", "stack"),
+    [("TensorRT-LLM", "trtllm-1.0.0"), ("trtllm", "trtllm-1.0.0"), ("SGLang", "sglang-1.0.0")],
+)
+def test_engines_by_their_names(pair: tuple[Path, Path], tmp_path: Path, engine: str, stack: str) -> None:
+    path = tmp_path / "told.json"
+    path.write_text(json.dumps(json.loads(pair[0].read_text()) | {"engine": engine, "version": "1.0.0"}))
+    assert engine_of(path, [{}], None).fill(Asked()).stack == stack
+
+
+def test_a_log_without_arrivals_says_what_to_do(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    path, result = tmp_path / "late.json", json.loads(pair[0].read_text())
+    del result["start_times"]
+    path.write_text(json.dumps(result))
+    text = refused(str(path), *GIVEN)
+    assert "has no times of arrival: step times are fitted by replaying" in text and "--rate" not in text
+    path.write_text(json.dumps(result | {"total_output_tokens_retokenized": 1}))
+    assert "has no times of arrival, which SGLang's client never saves" in refused(str(path), *GIVEN)
+    path.write_text(json.dumps(result | {"ttfts": ["x"] * len(result["ttfts"])}))
+    assert "'x'" in refused(str(path), *GIVEN)  # what is wrong besides comes first
+
+
+def test_metrics_of_a_server_are_no_table() -> None:
+    text = refused(str(SAMPLES / "vllm.prom"), *GIVEN[:2])
+    assert "holds /metrics of a server" in text and "costmodel check reads this file" in text
+
+
 def test_options_win_over_a_start_up_log(pair: tuple[Path, Path]) -> None:
     result, start = pair
     told = engine_of(result, [{}], start)
@@ -289,6 +323,7 @@ def test_loops_that_do_not_say_enough(measured: list[dict[str, Any]], tmp_path: 
     assert "no column says the GPU (gpu or system); name it with --hardware" in refused(str(path))
     assert "a stack needs two configurations" in refused(str(path), "--hardware", "h100-sxm")
     table = as_csv(tmp_path / "loops.csv", measured)
-    assert "calibrate tables apart from them" in refused(str(path), table, "--hardware", "h100-sxm")
+    text = refused(str(path), table, "--hardware", "h100-sxm")
+    assert f"{table} does not: calibrate them apart" in text
     path.write_text(json.dumps(client(measured[0]) | {"request_rate": 3.0}))
     assert "save the result with --save-detailed" in refused(str(path), "--hardware", "h100-sxm")

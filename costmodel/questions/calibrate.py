@@ -19,6 +19,7 @@ from ..measured.points import Given, Points, Read, Skipped
 from ..measured.table import read_table
 from ..measured.tables import files_of, kind_of
 from ..measured.write import as_toml, file_name, write_whole
+from ..results import is_metrics
 from .validate_operators import compare_all, error_rows, read_operators
 
 SCHEMA = "costmodel.calibrate/1"
@@ -78,6 +79,7 @@ def ask_calibrate(
     """
     given = Given(load_gpu(hardware) if isinstance(hardware, str | Path) else hardware, stack)
     read = Read()
+    _no_metrics(files)
     for path, named in files_of(files):
         table = read_table(path)
         if named or kind_of(table) is not None:
@@ -120,6 +122,17 @@ def ask_calibrate(
             warnings=(*(f"{path} was there and is replaced" for path in replaced), *_edges(found)),
         ),
     )
+
+
+def _no_metrics(files: Sequence[str | Path]) -> None:
+    """Raise InputError for what a server counted, which looks like no table at all."""
+    for file in files:
+        if is_metrics(file):
+            raise InputError(
+                "holds /metrics of a server: sums and buckets since its start, at loads that nobody knows. calibrate "
+                "needs times of single requests or means of closed loops; costmodel check reads this file",
+                where=str(file),
+            )
 
 
 def _edges(found: Sequence[Calibrated]) -> list[str]:

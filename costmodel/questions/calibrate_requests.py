@@ -27,6 +27,8 @@ SCHEMA = "costmodel.calibrate-requests/1"
 GUESS = 2.0
 #: Held-out errors above this are warned of.
 POOR = 0.1
+#: Held-out error of a median above which step times describe something else, and are not written: half as long again.
+NONSENSE = 1.5
 PLANNED = "a step is planned while the one before it runs, so that an arrival misses one"
 UNPLANNED = "a step is planned when the one before it has ended"
 
@@ -78,6 +80,7 @@ def ask_calibrate_requests(
         warnings += _warnings(found, log, replayed, run, told)
     warnings += [f"{file} was there and is replaced" for file in paths if file.exists()]
     if output is not None:
+        _sensible(fits, path)
         make_folder(Path(output))
         write_whole({file: steps_toml(found).encode() for file, found in zip(paths, fits)})
     return CalibrateRequestsAnswer(
@@ -218,6 +221,19 @@ def _warnings(
             f"{name}: held out, more than {POOR:.0%} off in {', '.join(poor)}: these times do not predict"
         )
     return said
+
+
+def _sensible(fits: Sequence[StepFit], path: str | Path) -> None:
+    """Raise InputError for step times that describe something else, mostly another model, GPU, TP or unit."""
+    problems = [
+        f"{found.model}, {found.gpu}, TP{found.tp}: held out, {name} is off by {error:+.0%}; model, GPU, TP, engine or "
+        "units are not what they seem, so nothing is written"
+        for found in fits
+        for name, error in found.held_out.items()
+        if name.endswith("_p50") and not 1 / NONSENSE <= 1 + error <= NONSENSE
+    ]
+    if problems:
+        raise InputError(problems, where=str(path))
 
 
 def _paths(output: Path, made: Sequence[Deployment], stacks: Sequence[str]) -> list[Path]:

@@ -29,7 +29,7 @@ from .calibrate import OTHER_SUFFIXES, SUFFIX, make_folder
 from .show_stack import StackEntry, entry_of
 
 SCHEMA = "costmodel.calibrate-stack/1"
-#: Log error of what a stack was fitted to above which it describes something else: half as long again.
+#: Log error, fitted or held out, above which a stack describes something else: half as long again.
 POOR = 0.41
 
 
@@ -132,12 +132,16 @@ def ask_calibrate_stack(
 def _sensible(found: Sequence[Stack]) -> None:
     """Raise InputError for stacks that describe something else, mostly for a wrong unit or column."""
     poor = [
-        f"{stack.name} on {gpu}: {measure} is off by a factor of {math.exp(error.fitted_log):.2g} where it was fitted; "
+        f"{stack.name} on {gpu}: {measure} is off by a factor of {math.exp(log):.2g} {where}; "
         "units, columns, model or GPU are not what they seem, so nothing is written"
         for stack in found
         for gpu, fit in stack.fits.items()
         for measure, error in fit.errors.items()
-        if error.fitted_log is not None and error.fitted_log > POOR
+        for where, log in (
+            ("where it was fitted", error.fitted_log),
+            ("on what it was not fitted to", error.held_out_log),
+        )
+        if log is not None and log > POOR
     ]
     if poor:
         raise InputError(poor)
@@ -157,7 +161,11 @@ def _read(files: Sequence[str | Path], given: Given) -> tuple[list[Whole], list[
     results = [file for file in files if is_loop_result(file)]
     if results:
         if len(results) < len(files):
-            raise InputError(f"{results[0]} holds results of benchmarks: calibrate tables apart from them")
+            apart = next(file for file in files if file not in results)
+            raise InputError(
+                f"{results[0]} holds means of closed loops, and {apart} does not: calibrate them apart; a result with "
+                "single requests, or at a rate, is a log of requests, one at a time"
+            )
         table, left_out, warnings = loop_table(results)
         found, read = read_whole(table, given)
         return found, [*left_out, *read.skipped], warnings

@@ -59,6 +59,15 @@ def is_start(path: str | Path) -> bool:
     return not _JSON.match(text) and startup.is_log(text)
 
 
+def is_metrics(path: str | Path) -> bool:
+    """Say whether a file holds /metrics of a server; False where it cannot be read."""
+    try:
+        with opened(Path(path)) as file:
+            return prometheus.is_metrics(file.read(_HEAD))
+    except InputError:
+        return False
+
+
 def is_copies(path: str | Path) -> bool:
     """Say whether a file is a table of copies, by its header; False where it cannot be read."""
     try:

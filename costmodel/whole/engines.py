@@ -12,6 +12,7 @@ from ..records.record import Record, Stated
 from ..results import read_results
 from ..results.starts import CURE, contradictions
 from .logs import Asked
+from .stacks import engine_word
 
 #: Columns of a log that say what a condition of a start-up log does.
 _COLUMNS = {
@@ -22,7 +23,6 @@ _COLUMNS = {
     "engine_version": "vllm",
     "hardware": "gpu",
 }
-_STACKS = {"vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm"}
 _RUN = "run"
 
 
@@ -129,8 +129,8 @@ def _kv_tokens(start: Record) -> int | None:
 
 
 def _stack(told: Mapping[str, Stated]) -> str | None:
-    version, engine = told.get("engine_version"), _STACKS.get(str(told.get("engine")))
-    return f"{engine}-{version}" if engine and version else None
+    version, engine = told.get("engine_version"), told.get("engine")
+    return f"{engine_word(str(engine))}-{version}" if engine and version else None
 
 
 def _gpu(told: Stated | None) -> str | None:

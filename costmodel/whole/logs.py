@@ -12,7 +12,7 @@ from ..errors import InputError, shorten
 from ..evaluate.logged import Times, from_queued, measured
 from ..inputs.hardware import gpu_named
 from ..inputs.stack import Stack
-from ..inputs.traces import LoggedRequest, read_log
+from ..inputs.traces import LoggedRequest, Notes, read_log
 from ..inputs.workload import Request
 from ..measured.points import NOT_STATED
 from ..memory.settings import EngineSettings
@@ -51,7 +51,7 @@ class Log(NamedTuple):
 
 def read_run(path: str | Path, run: Mapping[str, str]) -> Log:
     """Read a run. Raises InputError where too little of it was measured."""
-    log: list[LoggedRequest] = list(read_log(path, run))
+    log = _read(path, run)
     queued = from_queued(log)
     times = [measured(logged, queued) for logged in log]
     half, name = len(log) // 2, " (" + ", ".join(f"{k}={v}" for k, v in run.items()) + ")" if run else ""
@@ -64,6 +64,24 @@ def read_run(path: str | Path, run: Mapping[str, str]) -> Log:
             where=str(path),
         )
     return Log(str(path), [logged.request for logged in log], times, queued)
+
+
+def _read(path: str | Path, run: Mapping[str, str]) -> list[LoggedRequest]:
+    """Read a run. Raises InputError for one without times of arrival, too, with what to do."""
+    try:
+        return list(read_log(path, run))
+    except InputError:
+        notes = Notes()
+        list(read_log(path, run, notes, timed=False))  # else says what is wrong with it
+        if notes.has_arrivals:
+            raise
+    why = ", which SGLang's client never saves" if "SGLang" in notes.format else ""
+    raise InputError(
+        f"has no times of arrival{why}: step times are fitted by replaying requests as they came. Measure with a "
+        "client that saves them (vllm bench serve --save-result --save-detailed speaks to any server), or write a CSV "
+        "with arrival_s; check and replay take this file as it is",
+        where=str(path),
+    )
 
 
 def deployment_of(run: Mapping[str, str], asked: Asked, where: str, stack: Stack | None = None) -> Deployment:

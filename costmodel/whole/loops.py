@@ -13,6 +13,7 @@ from ..measured.points import Skipped
 from ..measured.table import Table
 from ..records.record import Record
 from ..results import read_results
+from .stacks import engine_word
 
 CLOSED = "closed loop"
 #: Times of single requests in a result: those are a log, which says more than its means.
@@ -107,7 +108,10 @@ def _row(record: Record) -> dict[str, str]:
     if missing:
         raise InputError(missing, where=record.where)
     row = {name: str(told[condition]) for name, condition in _TEXTS.items() if condition in told}
-    row |= {"framework": str(told.get("engine", "")), "version": str(told.get("engine_version", ""))}
+    row |= {
+        "framework": engine_word(str(told.get("engine", ""))),
+        "version": str(told.get("engine_version", "")),
+    }
     row |= {name: str(length) for name, length in lengths.items()}
     row |= {f"{metric}_s": repr(time) for metric, time in times.items() if time is not None}
     return row | {"concurrency": str(told["concurrency"])}

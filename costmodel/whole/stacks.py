@@ -11,6 +11,9 @@ from ..measured.points import NOT_STATED
 from ..serving.band import same_layers
 from .runs import END_TO_END, Whole
 
+#: Engines that names of stacks call otherwise.
+_WORDS = {"tensorrtllm": "trtllm", "trt": "trtllm"}
+
 
 def software(text: str) -> tuple[str, str]:
     """Split the name of a software into engine and version, each "not stated" where it is not."""
@@ -18,6 +21,16 @@ def software(text: str) -> tuple[str, str]:
         return NOT_STATED, NOT_STATED
     engine, _, version = text.partition("-")
     return engine, version or NOT_STATED
+
+
+def engine_word(engine: str) -> str:
+    """Return an engine as names of stacks have it, whatever a log or a result calls it.
+
+    >>> engine_word("vLLM"), engine_word("TensorRT-LLM"), engine_word("lmdeploy")
+    ('vllm', 'trtllm', 'lmdeploy')
+    """
+    word = "".join(letter for letter in engine.lower() if letter.isalnum())
+    return _WORDS.get(word, word)
 
 
 @lru_cache(maxsize=1)
