@@ -62,6 +62,9 @@ def test_aiperf_summary_and_requests_tell_the_same() -> None:
             assert told == pytest.approx(counted, rel=1e-9), (metric, statistic)
     assert summary.conditions["input_length"] == requests.conditions["input_length"]
     assert figure(summary, "request_throughput").unit == "req/s"
+    # 6 requests in 0.182 s are no 30.1 a second: rates are of the phase, which is longer than its requests
+    assert not [f for f in summary.figures if f.metric == "duration"]
+    assert "rates count over the whole phase" in str(figure(summary, "benchmark_duration").note)
 
 
 def test_aiperf_at_a_rate(tmp_path: Path) -> None:
@@ -118,6 +121,21 @@ def test_guidellm_of_two_schemas() -> None:
     assert not [f for f in old.figures if f.metric == "tpot"]
 
 
+def test_guidellm_that_counts_prompts_twice_has_no_total_throughput(tmp_path: Path) -> None:
+    old, new = one("guidellm-0.2.1-poisson.json.gz"), one("guidellm-0.8.1-poisson.json.gz")
+    twice = figure(old, "tokens_per_second")
+    # 5 requests of 2 x 32 prompt tokens and 6 - 1 output tokens, less the very last, in 0.1868 s
+    assert twice.value == pytest.approx((5 * (2 * 32 + 5) - 1) / figure(old, "duration").value, rel=1e-4)
+    assert twice.dimension is None and "twice" in str(twice.note)
+    assert not [f for f in old.figures if f.metric == "total_throughput"]
+    assert figure(new, "total_throughput").note is None
+    raw = unpacked("guidellm-0.2.1-poisson.json.gz")  # 0.3 writes the same fields, and counts once
+    raw["benchmarks"][0]["metrics"]["tokens_per_second"]["successful"]["mean"] = 26.767 * 38
+    path = tmp_path / "benchmarks.json"
+    path.write_text(json.dumps(raw))
+    assert figure(read_results(path)[0], "total_throughput").value == pytest.approx(26.767 * 38)
+
+
 def test_guidellm_of_several_loads(tmp_path: Path) -> None:
     raw = unpacked("guidellm-0.8.1-concurrent.json.gz")
     more = unpacked("guidellm-0.8.1-poisson.json.gz")["benchmarks"][0]
@@ -128,6 +146,7 @@ def test_guidellm_of_several_loads(tmp_path: Path) -> None:
     loop, poisson = read_results(path)
     assert loop.name == "benchmarks.json, benchmark 1" and poisson.conditions["arrival_rate"] == 20
     assert "1 requests failed; figures are of the others" in poisson.warnings
+    assert poisson.conditions["requests"] == 3
     assert "1 requests were cut off at the end; figures are of the others" in poisson.warnings
     with pytest.raises(InputError, match="holds 2 runs; select one, as in run=1"):
         list(read_trace(path))

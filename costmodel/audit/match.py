@@ -16,7 +16,7 @@ Intervals = Callable[[Figure], tuple[float, float] | str]
 #: What a ratio beyond its interval says.
 FASTER, SLOWER, NOISE = "faster", "slower", "within noise"
 #: Metrics that say what was asked of a system, not what it did; how long a run took, its rates tell.
-_NO_RESULTS = (*LENGTHS, "offered_rate", "duration")
+_NO_RESULTS = (*LENGTHS, "offered_rate", "duration", "benchmark_duration")
 _TIMES, _RATES = ("second",), ("1/second", "token/second")
 
 

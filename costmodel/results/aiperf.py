@@ -18,7 +18,7 @@ _METRICS = {
     "input_token_throughput": "input_throughput",
     "total_token_throughput": "total_throughput",
     "output_token_throughput_per_user": "user_throughput",
-    "benchmark_duration": "duration",
+    "benchmark_duration": "benchmark_duration",
     "effective_concurrency": "requests_in_flight",
     "goodput": "request_goodput",
 }
@@ -33,9 +33,12 @@ _SINGLE = (
     "output_throughput",
     "input_throughput",
     "total_throughput",
-    "duration",
+    "benchmark_duration",
     "request_goodput",
 )
+_NOTES = {
+    "benchmark_duration": "from the first request's start to the last answer's end; rates count over the whole phase"
+}
 _DEFINED = {"ttft": {"ttft_from": TTFT_FROM}, "tpot": {"tpot_definition": TPOT}}
 #: Where versions write the model, the number of requests under way, the rate and the kind of gaps.
 _MODEL = (("models", "items", 0, "name"), ("endpoint", "model_names", 0), ("model_names", 0), ("model", 0))
@@ -82,7 +85,7 @@ def read_aiperf(sheet: Sheet, name: str) -> Record:
         if not isinstance(unit, str) or unit not in _UNITS:
             sheet.note(f"{key}: unit {unit!r}; expected {', '.join(_UNITS)}")
         elif metric in _SINGLE:
-            sheet.figure(metric, f"{key}.avg", inner(found, "avg"), _UNITS[unit])
+            sheet.figure(metric, f"{key}.avg", inner(found, "avg"), _UNITS[unit], note=_NOTES.get(metric))
         else:
             add_distribution(sheet, metric, key, found, _UNITS[unit], conditions=_DEFINED.get(metric))
     if sheet.take("was_cancelled"):

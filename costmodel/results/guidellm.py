@@ -32,6 +32,7 @@ _RATES = {
     "request_concurrency": ("requests_in_flight", ""),
     "request_goodput": ("request_goodput", "req/s"),
 }
+_TWICE = "GuideLLM 0.2 counts the tokens of prompts twice in it"
 _DEFINED = {"ttft": {"ttft_from": TTFT_FROM}, "itl": {"tpot_definition": TPOT}}
 #: Percentiles as GuideLLM names them, where it is not the usual way.
 PERCENTILES = {"p001": "p0.1", "p01": "p1", "p05": "p5", "p999": "p99.9"}
@@ -81,9 +82,7 @@ def read_guidellm(report: Fields, sheet: Sheet, name: str) -> Record:
             _DEFINED.get(metric),
             note,
         )
-    for key, (metric, unit) in _RATES.items():
-        mean = inner(_good(metrics, key), "mean")
-        sheet.figure(metric, f"metrics.{key}.mean", mean, unit, "mean" if not unit else None)
+    _read_rates(sheet, metrics)
     sheet.figure("duration", "duration", sheet.take("duration"), "s")
     _pass_over(sheet)
     sheet.warn("the result states no engine version")
@@ -98,6 +97,26 @@ def _model(sheet: Sheet) -> object:
 
 def _good(metrics: Mapping[str, Any], key: str) -> object:
     return inner(metrics, key, GOOD)
+
+
+def _read_rates(sheet: Sheet, metrics: Mapping[str, Any]) -> None:
+    twice = _counts_prompts_twice(metrics)
+    for key, (metric, unit) in _RATES.items():
+        name, note = (key, _TWICE) if twice and metric == "total_throughput" else (metric, None)
+        mean = inner(_good(metrics, key), "mean")
+        sheet.figure(name, f"metrics.{key}.mean", mean, unit, "mean" if not unit else None, note=note)
+
+
+def _counts_prompts_twice(metrics: Mapping[str, Any]) -> bool:
+    """Whether all tokens a second are those of 0.2, which adds a prompt at the first token and again one by one."""
+    rate, tokens, prompt, output = (
+        inner(_good(metrics, key), "mean")
+        for key in ("requests_per_second", "tokens_per_second", "prompt_token_count", "output_token_count")
+    )
+    if not all(isinstance(number, int | float) for number in (rate, tokens, prompt, output)):
+        return False
+    once, twice = rate * (prompt + output), rate * (2 * prompt + output - 1)
+    return bool(abs(tokens - twice) < abs(tokens - once))
 
 
 def _state_load(sheet: Sheet, strategy: object) -> None:
