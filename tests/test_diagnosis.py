@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,13 @@ from costmodel.audit.runs import Run
 from costmodel.diagnosis.accounts import ALONE, MEANING, accounts_of
 from costmodel.diagnosis.answer import Diagnosed, Diagnosis
 from costmodel.diagnosis.causes import Causes
-from costmodel.diagnosis.detail import read_detail, run_of_log
+from costmodel.diagnosis.detail import Detail, read_detail, run_of_log
 from costmodel.diagnosis.diagnose import diagnose
 from costmodel.diagnosis.levers import Lever
 from costmodel.diagnosis.predict import Basis, predict, prepare
 from costmodel.evaluate.timeline import Record
 from costmodel.inputs.step_times import Steps
-from costmodel.inputs.traces import runs_of
+from costmodel.inputs.traces import LoggedRequest, runs_of
 from costmodel.inputs.workload import Request
 from costmodel.records import Figure, Stated
 from costmodel.report.render import to_json
@@ -239,8 +240,10 @@ def test_what_an_engine_may_take_outside_of_steps_is_no_account() -> None:
     }  # fmt: skip
     basis = basis_of(conditions, figure("ttft", 0.04))
     (row,) = predict(basis).rows
-    assert row.inside and row.front_end_s == pytest.approx(0.3024)  # the most of SGLang's packaged stacks
-    assert row.high_s is not None and row.predicted_s is not None and row.high_s - (row.front_end_s or 0.0) < 0.04
+    assert row.inside is False and row.inside_with_front_end
+    assert row.front_end_s == pytest.approx(0.3024)  # the most of SGLang's packaged stacks
+    assert row.high_s is not None and row.high_s < 0.04
+    assert f"only with a front end of {(0.04 - row.high_s) * 1e3:.3g} ms or more" in str(row.note)
     found = first(basis)
     assert found.grade == "not carried" and found.account is None and "front end" in str(found.sureness)
     own = first(
@@ -312,3 +315,33 @@ def test_the_statistic_asked_for_is_diagnosed_where_it_was_measured() -> None:
 def test_a_diagnosis_is_json() -> None:
     text = to_json(diagnosis(basis_of(SPLIT, figure("ttft", 6.3), figure("tpot", 0.007), figure("e2e", 7.2))))
     assert '"unexplained_share": 0.98' in text and all(name in MEANING for name in ALONE)
+
+
+# --- two clocks ----------------------------------------------------------------------------------------
+
+
+def test_the_time_before_the_engines_queue_is_an_account_of_its_own() -> None:
+    """The client counts 2 s more than the engine: its row has its own interval, and the front end is what hurts."""
+    at = [
+        LoggedRequest(Request(i / 2, 1000, 0, 11), 2.11 + i / 1e4, 0.11 + i / 1e4, None, 0.21)
+        for i in range(20)
+    ]
+    detail = Detail("x", tuple(at), True, True)
+    ttfts = [
+        replace(figure("ttft", value), conditions={"ttft_from": start})
+        for value, start in ((2.11095, "the client's sending"), (0.11095, "the engine's queue"))
+    ]
+    basis = prepare(Run("made", {"tp": 1}, tuple(ttfts)), SCENARIO, detail=detail, tables=by_hand)
+    sent, queued = predict(basis).rows
+    assert (sent.ttft_from, queued.ttft_from) == ("the client's sending", "the engine's queue")
+    for row in (sent, queued):
+        assert row.measured_low_s is not None and row.measured_high_s is not None
+        assert row.measured_low_s < row.measured_s < row.measured_high_s
+    client, engine = diagnosis(basis).figures
+    assert client.account == "front_end_s" and client.account_s == pytest.approx(2.0)
+    assert (
+        client.account_share == pytest.approx(2.0 / 2.11095) and client.grade == "sure" and not client.levers
+    )
+    assert sum(account.seconds for account in client.accounts) == pytest.approx(2.11095)
+    assert "counted from the client's sending" in client.said
+    assert engine.account is None and engine.measured_s == pytest.approx(0.11095)

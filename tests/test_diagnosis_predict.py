@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from costmodel.audit.runs import Run
 from costmodel.audit.subject import Unknown
-from costmodel.diagnosis.detail import Detail, interval, read_detail, run_of_log, statistic
+from costmodel.diagnosis.detail import Detail, interval, read_detail, requests_of, run_of_log, statistic
 from costmodel.diagnosis.offered import offered
 from costmodel.diagnosis.predict import Basis, Prediction, Row, predict, prepare
 from costmodel.diagnosis.ran import what_ran
@@ -346,3 +347,37 @@ def test_times_of_a_detail_are_by_stage() -> None:
     found = Detail("x", (logged,), True, True).seconds
     assert found["prefill_time"] == [pytest.approx(0.1)] and found["decode_time"] == [pytest.approx(0.4)]
     assert found["tpot"] == [pytest.approx(0.2)]
+
+
+# --- lists that cannot be ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ttfts", "told"),
+    [
+        ([0.1, 0.2], "ttfts has 2 entries, input_lens 3"),
+        ([0.1, 0.2, float("nan")], "request 3: ttfts 'nan' is not a time"),
+        (None, None),
+    ],
+)
+def test_lists_that_cannot_be_read_are_said_to_be(tmp_path: Path, ttfts: object, told: str | None) -> None:
+    result = {"request_throughput": 1.0, "input_lens": [9, 9, 9], "output_lens": [5, 5, 5], "ttfts": ttfts}
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({key: value for key, value in result.items() if value is not None}))
+    found, why = requests_of(path)
+    assert (found is None, why is None) == (told is not None, told is None)
+    assert told is None or told in str(why)
+    path.write_text('{"request_throughput": 1.0, "completed": 3}')
+    assert requests_of(path) == (None, None)  # no list: nothing to say
+
+
+def test_requests_that_contradict_their_figures_are_a_warning() -> None:
+    """Milliseconds among seconds: a mean of 200 s stands beside one of 0.2 s."""
+    logged = [LoggedRequest(Request(0.0, 10, 0, 3), 200.0, None, 400.0) for _ in range(9)]
+    detail = Detail("x", tuple(logged), False, False)
+    assert "of the requests it is 200 s" in detail.doubts([figure("ttft", 0.2)])[0]
+    assert not detail.doubts([figure("ttft", 199.0)])
+    late = Detail("x", (logged[0]._replace(ttft_s=500.0),), False, False)  # after the end
+    assert "no request has a ttft that can be" in late.doubts([figure("ttft", 0.2)])[0]
+    found = predict(prepare(run(LOOP, figure("ttft", 0.2)), SCENARIO, detail=detail, warnings=["first"]))
+    assert found.warnings[0] == "first" and "200 s" in found.warnings[1]

@@ -61,7 +61,7 @@ class Diagnosed:
     and share of the figure; None with ``account_reason``. ``cause``: of a wait that leads. ``grade`` and ``sureness``:
     how sure, and by which figures. ``levers``: what each moved setting does to the prediction, most helpful first;
     none where the prediction does not carry the figure. ``setting``: the best of settings and strategies that worsens
-    no other figure by more; None with ``setting_reason``.
+    no other figure by more; None with ``setting_reason``. ``ttft_from``: as of :class:`..predict.Row`.
     """
 
     measure: str
@@ -87,6 +87,7 @@ class Diagnosed:
     setting: Lever | None
     setting_reason: str | None
     said: str
+    ttft_from: str | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..evaluate.logged import from_queued, measured
 from ..inputs.hardware import gpu_named
 from ..inputs.traces import LoggedRequest, Notes, read_log
+from ..inputs.traces.files import opened
 from ..records import Figure, Stated
 
 #: Share of runs in whose interval the true statistic lies, were requests independent.
@@ -21,6 +22,10 @@ LEVEL = 0.95
 _Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 #: Fewest values that the expansion of Student's t is good for, to 1 %.
 _FEWEST = 5
+#: How far a statistic of the requests and the figure of it may lie apart.
+_APART = 0.05
+#: Keys of lists of single requests in results that are one document.
+_LISTED = ("input_lens", "ttfts", "itls")
 #: Statistics of a log of requests that are told as figures of its run.
 STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 
@@ -40,12 +45,48 @@ class Detail:
     @cached_property
     def seconds(self) -> dict[str, list[float]]:
         """Measured seconds by measure (ttft, tpot, e2e and the stages), of the requests that have them."""
+        return self._seconds(queued=self.queued)
+
+    @cached_property
+    def sent(self) -> dict[str, list[float]]:
+        """The same, TTFT and E2E counted from the client's sending."""
+        found = self._seconds(queued=False)
+        found.setdefault("ttft", [r.ttft_s for r in self.requests if r.ttft_s is not None])
+        return found
+
+    def _seconds(self, *, queued: bool) -> dict[str, list[float]]:
         found: dict[str, list[float]] = {}
         for logged in self.requests:
-            for name, value in _times(logged, queued=self.queued).items():
+            for name, value in _times(logged, queued=queued).items():
                 if value is not None:
                     found.setdefault(name, []).append(value)
         return found
+
+    def of(self, figure: Figure) -> list[float]:
+        """Measured seconds of a figure, counted from where it is; none where the log has none."""
+        return (self.seconds if self.queues(figure) else self.sent).get(figure.metric, [])
+
+    def queues(self, figure: Figure) -> bool:
+        """Whether a figure counts from where the log does: the engine's queue where that is known, else the sending."""
+        start = str(figure.conditions.get("ttft_from", ""))
+        return not self.queued or not start or "queue" in start
+
+    def doubts(self, figures: Sequence[Figure]) -> list[str]:
+        """What the requests say against figures of their run: times that are missing, or others."""
+        told = []
+        for figure in figures:
+            if figure.metric not in ("ttft", "tpot", "e2e") or figure.statistic not in STATISTICS:
+                continue
+            values = self.of(figure)
+            if not values:
+                told.append(
+                    f"no request has a {figure.metric} that can be, and {figure.name} is {figure.text}"
+                )
+                continue
+            listed = statistic(values, figure.statistic)
+            if abs(listed - figure.value) > _APART * max(listed, figure.value):
+                told.append(f"{figure.name} is {figure.text}; of the requests it is {listed:.4g} s")
+        return told
 
 
 def _times(logged: LoggedRequest, *, queued: bool) -> dict[str, float | None]:
@@ -74,6 +115,19 @@ def read_detail(path: str | Path, select: Mapping[str, str] | None = None) -> De
         timed = False
         requests = tuple(read_log(path, select, notes, timed=False))
     return Detail(str(path), requests, timed, from_queued(requests))
+
+
+def requests_of(
+    path: str | Path, select: Mapping[str, str] | None = None
+) -> tuple[Detail | None, str | None]:
+    """Return the requests of a result, None where it does not list them; and why a list that is there is not read."""
+    try:
+        return read_detail(path, select), None
+    except InputError as error:
+        with opened(Path(path)) as file:
+            text = file.read()
+        listed = any(f'"{key}"' in text for key in _LISTED)
+        return None, f"the lists of single requests are not read: {error}" if listed else None
 
 
 def run_of_log(detail: Detail, columns: Mapping[str, str], name: str = "") -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from ..units import format_si
@@ -20,6 +21,7 @@ from .answer import (
     Diagnosis,
     RuledOut,
 )
+from .front_end import from_the_client
 from .levers import HELPS, Lever, Levers, best
 from .moves import SETTING, STRATEGY
 from .predict import LOADED, Basis, Prediction, Row
@@ -46,11 +48,27 @@ def diagnose(basis: Basis, prediction: Prediction, statistic: str | None = None)
     if replays is None:
         return Diagnosis((), basis.unanswered)
     levers, waiting = Levers(replays), Waiting(replays)
-    return Diagnosis(tuple(_Figure(basis, prediction, row, levers, waiting).diagnosed for row in rows))
+    made = [_Figure(basis, prediction, row, levers, waiting).diagnosed for row in rows]
+    return Diagnosis((*_from_the_client(prediction, made), *made))
+
+
+def _from_the_client(prediction: Prediction, made: Sequence[Diagnosed]) -> Iterator[Diagnosed]:
+    """TTFT as the client counts it, where the engine has counted it, too."""
+    for queued in made:
+        for row in prediction.rows:
+            same = (row.measure, row.statistic) == ("ttft", queued.statistic) and queued.measure == "ttft"
+            if same and row.ttft_from and not _by_engine(row) and queued.ttft_from:
+                yield from_the_client(row, queued)
+
+
+def _by_engine(row: Row) -> bool:
+    return row.ttft_from is None or "queue" in row.ttft_from
 
 
 def _chosen(prediction: Prediction, measure: str, statistic: str | None) -> Row | None:
-    found = {row.statistic: row for row in prediction.rows if row.measure == measure}
+    """The statistic to look at; of times that both count, those of the engine."""
+    rows = [row for row in prediction.rows if row.measure == measure]
+    found = {row.statistic: row for row in sorted(rows, key=_by_engine)}
     wanted = (statistic, *STATISTICS) if statistic else STATISTICS
     return next((found[word] for word in wanted if word in found), None)
 
@@ -97,6 +115,7 @@ class _Figure:
             setting=setting,
             setting_reason=None if setting else self._no_setting(levers),
             said=self._said(name, seconds),
+            ttft_from=row.ttft_from,
         )
 
     # --- accounts ------------------------------------------------------------------------------------
@@ -210,19 +229,11 @@ class _Figure:
     @property
     def _in_ledger(self) -> bool:
         """Whether what leads the ledger would lead wherever the part that is not predicted belongs."""
-        if self.row.inside is not False and not self._beyond_steps:
+        if self.row.inside is not False:
             return True
         ranked = leading(self.predicted)
         second = ranked[1][1] if len(ranked) > 1 else 0.0
         return bool(ranked) and ranked[0][1] - second > abs(self.gap or 0.0)
-
-    @property
-    def _beyond_steps(self) -> bool:
-        """Whether only what an engine may take outside of its steps, of which nothing is known, reaches the figure."""
-        row = self.row
-        if not row.inside or row.high_s is None or not row.front_end_s:
-            return False
-        return (row.measured_low_s or row.measured_s) > row.high_s - row.front_end_s
 
     @property
     def no_account(self) -> str:
@@ -261,7 +272,7 @@ class _Figure:
             return NOT_CARRIED, self._outside()
         if row.inside is None:
             return UNSURE, f"the prediction has no band: {row.reason}"
-        if not row.inside or self._beyond_steps:
+        if not row.inside:
             return LIKELY, f"{self._outside()}; what leads would lead wherever that belongs"
         told = f"measured {_s(row.measured_s)} lies within {_s(row.low_s)} to {_s(row.high_s)}"
         own = _lead(self.predicted)[0]
@@ -293,7 +304,7 @@ class _Figure:
         told = f"predicted {_s(row.predicted_s)} ({_s(row.low_s)} to {_s(row.high_s)}), measured {_s(row.measured_s)}"
         if gap >= 0:
             front = ""
-            if row.front_end_s:
+            if row.inside_with_front_end:
                 front = (
                     f"; up to {_s(row.front_end_s)} may be the engine's front end, of which no stack is known"
                 )
@@ -305,7 +316,7 @@ class _Figure:
     @property
     def ruled_out(self) -> tuple[RuledOut, ...]:
         """What takes too little to be the part that is not predicted."""
-        if (self.row.inside is not False and not self._beyond_steps) or self.gap is None or self.gap <= 0:
+        if self.row.inside is not False or self.gap is None or self.gap <= 0:
             return ()
         return tuple(
             RuledOut(
@@ -354,14 +365,15 @@ class _Figure:
 
     def _said(self, name: str | None, seconds: float | None) -> str:
         label = f"{self.row.measure.upper()} {self.row.statistic or ''}".strip()
+        start = f", counted from {self.row.ttft_from}" if self.row.ttft_from else ""
         if name is None or seconds is None:
-            return f"{label} of {_s(self.row.measured_s)}: {self.no_account}"
+            return f"{label} of {_s(self.row.measured_s)}{start}: {self.no_account}"
         share = seconds / self.whole if self.whole else math.nan
         by = "as measured" if self.stages else f"of {_s(self.whole)} predicted"
         cause = self.cause(name)
         why = f"; {cause.said}, by the replay" if cause else ""
         told = f"{MEANING[name]} hurts most, {_s(seconds)} ({share:.0%}) {by}"
-        return f"{label} of {_s(self.row.measured_s)}: {told}{why}"
+        return f"{label} of {_s(self.row.measured_s)}{start}: {told}{why}"
 
 
 def _lead(accounts: dict[str, float]) -> tuple[str, float] | tuple[None, None]:

@@ -15,6 +15,7 @@ from ..serving.instance import InstanceKind
 from ..serving.scenario import Scenario
 from ..serving.strategies import Strategy
 from ..serving.table import StepTable
+from ..units import format_si
 from .detail import Detail, Interval, interval, percent_of
 from .offered import Offered, offered
 from .ran import Ran, Taken, what_ran
@@ -36,10 +37,11 @@ _PLANNED = "steps are planned one ahead: a log may count the step under way as p
 class Row:
     """A time measured beside the same time predicted; seconds.
 
-    ``measured_low_s``, ``measured_high_s``: the 95 % interval of the statistic. ``low_s`` and ``high_s``: the band of
-    the prediction; ``front_end_s``: the part of ``high_s`` that allows for what an engine takes outside of steps, where
-    that is not known; ``bound_s``: the least that physics allows. ``inside``: whether the two overlap. ``ratio``:
-    predicted over measured. ``form``: step or replay. None with the ``reason``; ``note``: what else to know.
+    ``ttft_from``: from where it counts, where figures of the run count from several moments. ``measured_low_s``,
+    ``measured_high_s``: the 95 % interval of the statistic. ``low_s`` and ``high_s``: the band of the prediction;
+    ``bound_s``: the least that physics allows. ``inside``: whether the two overlap; ``inside_with_front_end``: whether
+    they would with what an engine may take outside of steps, at most ``front_end_s``; None where that is known.
+    ``ratio``: predicted over measured. ``form``: step or replay. None with the ``reason``; ``note``: what else to know.
     """
 
     figure: str
@@ -54,6 +56,8 @@ class Row:
     bound_s: float | None = None
     front_end_s: float | None = None
     inside: bool | None = None
+    inside_with_front_end: bool | None = None
+    ttft_from: str | None = None
     ratio: float | None = None
     form: str | None = None
     reason: str | None = None
@@ -82,6 +86,7 @@ class Prediction:
 
     ``load``: how requests come, None with ``load_reason`` where that is not known. ``ledger``: mean seconds of each
     account of the replay, of the ideal and of E2E. ``taken``: what the prediction rests on and who says so.
+    ``warnings``: lists of single requests that cannot be.
     """
 
     run: str
@@ -97,6 +102,7 @@ class Prediction:
     taken: tuple[Taken, ...]
     reason: str | None = None
     load_reason: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,7 @@ class Basis:
     reason: str | None
     load_reason: str | None
     tables: Callable[[InstanceKind], StepTable] | None = None
+    warnings: tuple[str, ...] = ()
 
     @cached_property
     def replays(self) -> Replays | None:
@@ -119,6 +126,18 @@ class Basis:
             return None
         queued = self.detail is not None and self.detail.queued
         return Replays(self.ran, self.load, self.tables, queued=queued)
+
+    @cached_property
+    def sent(self) -> Replays | None:
+        """The same, times counted from the client's sending where those of ``replays`` count from the queue."""
+        made = self.replays
+        if made is None or not made.queued:
+            return made
+        return Replays(made.ran, made.load, self.tables)
+
+    def replays_of(self, figure: Figure) -> Replays | None:
+        """Replays that count from where a figure does."""
+        return self.replays if self.detail is None or self.detail.queues(figure) else self.sent
 
     @property
     def loaded(self) -> bool:
@@ -145,6 +164,7 @@ def prepare(
     strategy: Strategy | str | None = None,
     detail: Detail | None = None,
     tables: Callable[[InstanceKind], StepTable] | None = None,
+    warnings: Collection[str] = (),
 ) -> Basis:
     """Return what to predict a run from.
 
@@ -153,7 +173,7 @@ def prepare(
     scenario: model, GPUs and settings; ``passed``: its fields, and those of its settings (token_budget, max_seqs, lag,
         first_token), that the user passed and that count before what the run states.
     given: conditions that the user states of the run. strategy: asked for, in place of the one stated or usual.
-    detail: requests of the run one by one. tables: step times in place of those of operators.
+    detail: requests of the run one by one. tables: step times in place of those of operators. warnings: of its lists.
 
     Raises InputError for bad names or values.
     """
@@ -166,7 +186,7 @@ def prepare(
         load = offered(run, given, detail)
     except Unknown as why:
         load_reason = str(why)
-    return Basis(run, given or {}, detail, ran, load, reason, load_reason, tables)
+    return Basis(run, given or {}, detail, ran, load, reason, load_reason, tables, tuple(warnings))
 
 
 def predict(basis: Basis) -> Prediction:
@@ -190,6 +210,7 @@ def predict(basis: Basis) -> Prediction:
         taken=(*(ran.taken if ran else ()), *(load.taken if load else ())),
         reason=basis.reason or (why if load else None),
         load_reason=basis.load_reason,
+        warnings=(*basis.warnings, *(basis.detail.doubts(basis.run.figures) if basis.detail else ())),
     )
 
 
@@ -200,8 +221,10 @@ def _row(basis: Basis, figure: Figure) -> Row:
     word = figure.statistic
     row = Row(figure.name, figure.metric, word, figure.value)
     seen = _measured(basis.detail, figure)
+    several = len({f.conditions.get("ttft_from") for f in basis.run.all(figure.metric)}) > 1
     bare = {
         **vars(row),
+        "ttft_from": str(figure.conditions.get("ttft_from")) if several else None,
         "measured_low_s": seen.low,
         "measured_high_s": seen.high,
         "measured_reason": seen.reason,
@@ -212,18 +235,24 @@ def _row(basis: Basis, figure: Figure) -> Row:
         return Row(**{**bare, "reason": str(why)})
     low, high = seen.low or figure.value, seen.high or figure.value
     inside = None if found.low is None or found.high is None else low <= found.high and high >= found.low
+    allowed = None
+    if inside is False and found.high is not None and found.front_end:
+        needed = low - found.high
+        allowed = 0 < needed <= found.front_end
+        told = f"inside only with a front end of {format_si(needed, 'second')} or more, which no stack tells"
+        note = "; ".join(filter(None, (note, told if allowed else "")))
     ratio = found.best / figure.value if figure.value > 0 else None
     return Row(
         **bare | {
             "predicted_s": found.best, "low_s": found.low, "high_s": found.high, "bound_s": found.bound,
-            "front_end_s": found.front_end,
-            "inside": inside, "ratio": ratio, "form": form, "reason": found.reason, "note": note,
+            "front_end_s": found.front_end, "inside": inside, "inside_with_front_end": allowed,
+            "ratio": ratio, "form": form, "reason": found.reason, "note": note or None,
         }
     )  # fmt: skip
 
 
 def _measured(detail: Detail | None, figure: Figure) -> Interval:
-    values = detail.seconds.get(figure.metric, []) if detail else []
+    values = detail.of(figure) if detail else []
     if not values:
         return Interval(reason=_NO_DETAIL)
     return interval(values, figure.statistic or "mean")
@@ -238,8 +267,8 @@ def _predicted(basis: Basis, figure: Figure) -> tuple[Banded, str, str | None]:
         return Steps(basis.run, basis.ran, basis.given).predicted(figure), STEP, None
     if basis.unanswered or basis.replays is None or basis.load is None:
         raise Unknown(str(basis.unanswered))
-    word = _word(basis.load, figure)
-    found = basis.replays.predicted(figure.metric, word)
+    word, replays = _word(basis.load, figure), basis.replays_of(figure)
+    found = replays.predicted(figure.metric, word) if replays else None
     if found is None:
         raise Unknown(f"the replay has no {figure.metric}: {basis.ran.strategy.name} has no such stage")
     notes = ["no statistic is stated: beside the mean"] if figure.statistic is None else []

@@ -35,6 +35,8 @@ PROBE = 600
 _NEGLIGIBLE = 0.02
 #: Draws of a process by which the noise of one is told.
 _SEEDS = (2, 3, 4, 5)
+#: Seconds below which a time is what rounding left of none.
+_NOTHING = 1e-9
 _TABLES = (
     "these step times were fitted to a log as a whole: how far single kinds of operators are off is not known"
 )
@@ -49,7 +51,7 @@ Tables = Mapping[InstanceKind, StepTable]
 class Banded:
     """What is predicted of a figure, SI: best, the band about it (None with the ``reason``) and its physical bound.
 
-    ``front_end``: the part of ``high`` that allows for what an engine takes outside of steps, where that is not known.
+    ``front_end``: the most that an engine may take outside of steps besides, where that is not known.
     """
 
     best: float
@@ -124,7 +126,7 @@ RATES: dict[str, Callable[[Sequence[Record]], float]] = {
 def front_end(ran: Ran) -> float:
     """Seconds of TTFT that an engine may add outside of steps, where no stack says so: the most that any stack has.
 
-    It widens the band upwards alone.
+    It is no part of the band.
     """
     if all(kind.stack is not None for kind in ran.deployment.kinds):
         return 0.0
@@ -271,6 +273,7 @@ class Replays:
         best = self.nominal.value(measure, word)
         if best is None:
             return None
+        best = 0.0 if abs(best) < _NOTHING else best
         bound = bound_of(self.ran, self.load, measure, word)
         if self.fitted:
             return Banded(best, bound=bound, reason=_TABLES)
@@ -282,4 +285,4 @@ class Replays:
         noise = [base * math.exp(pstdev([math.log(base), *logs]))] if logs else []
         factor = spread(base, [value for value in others if value is not None] + noise)
         front = front_end(self.ran) if measure in ("ttft", "e2e") and not self.queued else 0.0
-        return Banded(best, max(best / factor, bound or 0.0), best * factor + front, bound, front_end=front)
+        return Banded(best, max(best / factor, bound or 0.0), best * factor, bound, front_end=front)

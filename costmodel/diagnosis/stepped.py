@@ -128,7 +128,7 @@ def _step(
     constant: float = 0.0,
     front: float = 0.0,
 ) -> Banded:
-    """A step with its band; ``constant`` seconds are added, and ``front`` to the upper end alone."""
+    """A step with its band; ``constant`` seconds are added; ``front`` more are possible."""
     ending = len(chunks)
     parts = seconds_by_kind(kind, chunks, ending, batch, context)
     off = edges(kind, parts, measure)
@@ -136,4 +136,4 @@ def _step(
     best = sum(parts.values())
     factor = spread(best, [best + width for width in moves(parts, off)])
     bound = step_bound(kind, chunks, ending, batch, context).time_s
-    return Banded(best, max(best / factor, bound), best * factor + front, bound, front_end=front)
+    return Banded(best, max(best / factor, bound), best * factor, bound, front_end=front)
