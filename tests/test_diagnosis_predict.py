@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from statistics import mean, stdev
 
 import pytest
 
@@ -228,14 +229,95 @@ def test_what_the_user_states_counts_and_is_told_as_such() -> None:
     assert [each.basis for each in load.taken if each.name == "concurrency"] == ["option"]
 
 
-def test_means_of_lengths_give_no_percentile() -> None:
+def test_means_of_lengths_give_neither_a_percentile_nor_a_wait() -> None:
+    """Alike requests of two clients march in step; of one client nobody waits."""
     conditions: dict[str, Stated] = {"concurrency": 2, "requests": 20, "output_tokens": 4, "tp": 1}
     lengths = figure("input_tokens", 500.0, "mean", "token")
-    figures = (figure("ttft", 0.1), figure("ttft", 0.1, "p95"), lengths)
-    found = predict(prepare(run(conditions, *figures), SCENARIO, tables=by_hand))
-    assert row(found, "ttft").predicted_s is not None
-    assert row(found, "ttft", "p95").predicted_s is None
-    assert "no p95 follows" in str(row(found, "ttft", "p95").reason)
+    figures = (
+        figure("ttft", 0.1),
+        figure("tpot", 0.1, "p95"),
+        figure("e2e", 0.1),
+        figure("duration", 9.0, None),
+    )
+    found = predict(prepare(run(conditions, *figures, lengths), SCENARIO, tables=by_hand))
+    assert row(found, "e2e").predicted_s is not None
+    assert row(found, "ttft").predicted_s is None and "waits, and so ttft" in str(row(found, "ttft").reason)
+    assert row(found, "duration", None).predicted_s is None
+    assert "no p95 follows" in str(row(found, "tpot", "p95").reason)
+    alone = predict(
+        prepare(run({**conditions, "concurrency": 1}, *figures, lengths), SCENARIO, tables=by_hand)
+    )
+    assert row(alone, "ttft").predicted_s == pytest.approx(0.060)
+
+
+def test_lengths_are_drawn_by_their_deviation_or_range() -> None:
+    conditions: dict[str, Stated] = {"concurrency": 2, "requests": 400, "output_tokens": 4}
+    stated = [
+        figure("input_tokens", value, word, "token") for word, value in (("mean", 500.0), ("std", 250.0))
+    ]
+    requests = offered(run(conditions, *stated)).requests
+    assert mean(r.isl for r in requests) == pytest.approx(500, rel=0.01)
+    assert stdev(r.isl for r in requests) == pytest.approx(250, rel=0.15)
+    assert {r.output_tokens for r in requests} == {4}
+    ends = [figure("input_tokens", value, word, "token") for word, value in (("min", 400.0), ("max", 600.0))]
+    even = offered(run(conditions, stated[0], *ends)).requests
+    assert 400 <= min(r.isl for r in even) < 410 and 590 < max(r.isl for r in even) <= 600
+
+
+# --- options beside a detailed result -------------------------------------------------------------------
+
+
+def detailed() -> Detail:
+    """Twenty prompts of 100 or 300 tokens, one a second, each of 1.5 s: two at a time."""
+    sizes = [100, 300] * 10
+    return Detail(
+        "x",
+        tuple(LoggedRequest(Request(float(i), n, 0, 5), 0.5, None, 1.5) for i, n in enumerate(sizes)),
+        True,
+        False,
+    )
+
+
+def test_options_leave_arrivals_and_lengths_as_they_are_listed() -> None:
+    given: dict[str, Stated] = {"input_tokens": 200, "arrival_rate": 1.0, "cached_tokens": 50}
+    load = offered(run({"arrival_rate": 1.1}), given, detailed())
+    assert [r.arrival_s for r in load.requests] == [float(i) for i in range(20)]
+    assert [(r.isl, r.cached_tokens) for r in load.requests[:2]] == [(100, 25), (300, 75)]
+    assert [each.note for each in load.taken if each.name == "cached_tokens"] == ["25% of every prompt"]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"input_tokens": 500}, "the requests of the result have 200 on average"),
+        ({"output_tokens": 50}, "the requests of the result have 5 on average"),
+        ({"arrival_rate": 9.0}, "the requests of the result have 1 a second"),
+        ({"concurrency": 1}, "the result lists 2 requests at a time"),
+        ({"cached_tokens": 200}, "200 cached tokens of prompts of 200"),
+    ],
+)
+def test_what_contradicts_the_requests_is_refused(given: dict[str, Stated], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        offered(run({}), given, detailed())
+
+
+def test_more_cached_tokens_than_the_prompt_has_are_refused() -> None:
+    with pytest.raises(InputError, match="2,000 cached tokens of prompts of 1,000"):
+        offered(run(LOOP), {"cached_tokens": 2000})
+
+
+def test_an_option_against_what_is_stated_is_said() -> None:
+    found = predict(prepare(run(LOOP), replace(SCENARIO, tp=2), passed=("tp",), given={"concurrency": 3}))
+    notes = {each.name: each.note for each in found.taken if each.basis == "option"}
+    assert notes == {"tp": "the result states 1", "concurrency": "the result states 1"}
+    assert "concurrency 3" in found.run
+
+
+def test_a_topology_without_a_decode_side_runs_no_split() -> None:
+    with pytest.raises(InputError, match="one pool of instances"):
+        prepare(
+            run(LOOP), replace(SCENARIO, topology="1"), passed=("topology", "link"), strategy="disaggregated"
+        )
 
 
 def test_a_run_of_unknown_length_counts_its_middle_alone() -> None:

@@ -98,9 +98,8 @@ class Levers:
         return replace(bare, value_s=value, change=change, noise=noise, effect=effect, others=others)
 
     def _others(self, played: Played, measure: str) -> dict[str, float]:
-        means = {
-            n: (self.replays.base.value(n, "mean"), played.value(n, "mean")) for n in FIGURES if n != measure
-        }
+        known = [n for n in FIGURES if n != measure and (n != "ttft" or self.replays.load.waits)]
+        means = {n: (self.replays.base.value(n, "mean"), played.value(n, "mean")) for n in known}
         return {name: after / before - 1 for name, (before, after) in means.items() if before and after}
 
 

@@ -6,13 +6,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
+from statistics import mean
 
 from ..audit.runs import Run
 from ..audit.subject import Unknown
+from ..errors import InputError
 from ..inputs.load import WeibullArrivals
 from ..inputs.workload import Arrivals, Request
 from ..records import Stated
+from ..records.conditions import told
 from .detail import Detail
+from .lengths import SIDES, check_given, drawn
 from .ran import ASSUMED, OPTION, STATED, Taken
 
 CLOSED, OPEN, BURST = "closed loop", "open loop", "all at once"
@@ -28,9 +32,10 @@ _CAP = re.compile(r"at most ([\d,]+) at a time")
 class Offered:
     """Requests of a replay, in order of arrival; ``concurrency`` clients send them where the loop is closed.
 
-    ``spread``: lengths are those of the run request by request, or one for all; else only their means are known, and
-    no percentile follows. ``settled``: start and end of the replay count for nothing, as the run's number of requests
-    is not known. ``whole``: all requests of the run are replayed. ``drawn``: arrivals of a process, by a seed.
+    ``spread``: lengths are those of the run request by request, one for all, or drawn; else only their means are known,
+    and neither a percentile nor a wait follows. ``settled``: start and end of the replay count for nothing, as the
+    run's number of requests is not known. ``whole``: all requests of the run are replayed. ``drawn``: arrivals of a
+    process, by a seed.
     """
 
     form: str
@@ -41,6 +46,11 @@ class Offered:
     whole: bool = True
     drawn: Arrivals | None = None
     taken: tuple[Taken, ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether requests wait for others as those of the run did: alike ones march in step, where lengths vary."""
+        return self.spread or self.concurrency == 1
 
     @property
     def told(self) -> str:
@@ -89,7 +99,11 @@ class _Reader:
         self.taken: list[Taken] = []
 
     def take(self, name: str, value: object, note: str = "", basis: str = "") -> None:
+        """Note what is taken; where an option counts before something else that is stated, also that."""
         basis = basis or (OPTION if name in self.given else STATED)
+        stated = self.run.conditions.get(name)
+        if basis == OPTION and stated is not None and stated != self.given[name]:
+            note = "; ".join(filter(None, (f"the result states {told(name, stated)}", note)))
         self.taken.append(Taken(name, str(value), basis, note))
 
     def number(self, key: str) -> float | None:
@@ -100,16 +114,18 @@ class _Reader:
 def offered(run: Run, given: Mapping[str, Stated] | None = None, detail: Detail | None = None) -> Offered:
     """Return the load of a run. ``given``: conditions that the user states; they count before the run's own.
 
-    Raises Unknown where lengths or arrivals are not known.
+    Raises Unknown where lengths or arrivals are not known, InputError where requests contradict what the user states.
     """
     reader = _Reader(run, given or {}, detail)
+    if detail is not None:
+        check_given(reader.given, detail)
     clients = reader.number("concurrency")
     if clients is not None and clients >= 1:
         reader.take("concurrency", int(clients))
         return _closed(reader, int(clients))
     process = str(reader.conditions.get("arrival_process", "")).lower()
     rate = reader.number("arrival_rate")
-    if detail is not None and detail.timed and not {"arrival_rate", "arrival_process"} & set(reader.given):
+    if detail is not None and detail.timed:
         return _recorded(reader, detail)
     if _CAP.search(process):
         raise Unknown(f"arrivals are {process!r}: a load with both a rate and a cap is not replayed")
@@ -169,8 +185,8 @@ def _process(rate: float, words: str) -> Arrivals:
 def _lengths(reader: _Reader, clients: int | None) -> tuple[tuple[Request, ...], bool, bool]:
     """Requests, whether their lengths are known one by one (or alike), and whether they are all of the run."""
     detail = reader.detail
-    if detail is not None and not {"input_tokens", "output_tokens"} & set(reader.given):
-        logged = [each.request for each in detail.requests]
+    if detail is not None:
+        logged = _cached(reader, [each.request for each in detail.requests])
         kept = tuple(logged[:MOST_RECORDED])
         reader.take("lengths", f"of {len(logged):,} requests, one by one")
         if len(kept) < len(logged):
@@ -192,9 +208,37 @@ def _lengths(reader: _Reader, clients: int | None) -> tuple[tuple[Request, ...],
             else "later ones, who wait longer where queues grow, are not"
         )
         reader.take("requests", f"{kept_count:,} of {count:,}", why, ASSUMED)
-    hits = min(int(cached), prompt - 1)
+    hits = int(cached)
+    if hits >= prompt:
+        raise InputError(f"{hits:,} cached tokens of prompts of {prompt:,}: a token at least is computed")
     one = Request(0.0, prompt - hits, hits, output)
-    return (one,) * kept_count, alike and as_well, kept_count == count
+    if alike and as_well:
+        return (one,) * kept_count, True, kept_count == count
+    sizes = [drawn(reader.run, side, kept_count) for side in SIDES]
+    if any(found is None and not same for found, same in zip(sizes, (alike, as_well))):
+        return (one,) * kept_count, False, kept_count == count
+    reader.take(
+        "lengths", "drawn", "by the mean and the deviation or the range that the result states", ASSUMED
+    )
+    prompts, outputs = (found or [size] * kept_count for found, size in zip(sizes, (prompt, output)))
+    made = (_with_cached(Request(0.0, n, 0, m), hits / prompt) for n, m in zip(prompts, outputs))
+    return tuple(made), True, kept_count == count
+
+
+def _cached(reader: _Reader, requests: list[Request]) -> list[Request]:
+    """Requests with the cached tokens that the user states, as a share of every prompt."""
+    given = reader.given.get("cached_tokens")
+    if not isinstance(given, int | float) or any(request.cached_tokens for request in requests):
+        return requests
+    share = given / mean(request.isl for request in requests)
+    reader.take("cached_tokens", f"{given:g}", f"{share:.0%} of every prompt")
+    return [_with_cached(request, share) for request in requests]
+
+
+def _with_cached(request: Request, share: float) -> Request:
+    """A request with a share of its prompt in the cache; one token at least is computed."""
+    hits = min(round(share * request.isl), request.isl - 1)
+    return request._replace(uncached_tokens=request.isl - hits, cached_tokens=hits)
 
 
 def _length(reader: _Reader, side: str) -> tuple[int, bool]:
@@ -204,12 +248,10 @@ def _length(reader: _Reader, side: str) -> tuple[int, bool]:
     if number is not None and number >= 1:
         reader.take(key, f"{number:g}")
         return int(number), True
-    mean = reader.run.get(key, "mean", None)
+    middle = reader.run.get(key, "mean", None)
     words = reader.conditions.get(f"{side}_length")
-    if mean is not None and mean.value >= 1:
-        reader.take(
-            key, f"{mean.value:.6g}", "lengths vary and only their mean is known: no percentile follows"
-        )
-        return max(1, round(mean.value)), False
+    if middle is not None and middle.value >= 1:
+        reader.take(key, f"{middle.value:.6g}", "mean of lengths that vary")
+        return max(1, round(middle.value)), False
     what = "prompt" if side == "input" else "output"
     raise Unknown(f"{what} tokens are not stated as a number" + (f" ({words})" if words else ""))

@@ -197,7 +197,7 @@ def predict(basis: Basis) -> Prediction:
     ran, load, why = basis.ran, basis.load, basis.unanswered
     replays = None if why else basis.replays
     return Prediction(
-        run=basis.run.name,
+        run=Run(basis.run.record, {**basis.run.conditions, **basis.given}, ()).name,
         strategy=ran.strategy.name if ran else None,
         topology=str(ran.deployment.topology) if ran else None,
         gpus=ran.deployment.gpus if ran else None,
@@ -214,6 +214,8 @@ def predict(basis: Basis) -> Prediction:
     )
 
 
+#: Figures that hold waits for others, which depend on how lengths vary; and how long the last of them takes.
+_WAITS = ("ttft", "prefill_queue_time", "duration")
 _TIMES = (*SECONDS, "itl", "decode_step_time", "duration")
 
 
@@ -284,6 +286,8 @@ def _word(load: Offered, figure: Figure) -> str:
         raise Unknown("steps of a replay are not told apart")
     if metric == "duration" and not load.whole:
         raise Unknown("not all requests of the run are replayed")
+    if not load.waits and metric in _WAITS:
+        raise Unknown(f"lengths vary and only their means are known: waits, and so {metric}, depend on how")
     if metric == "duration" or word == "mean":
         return word
     if metric == "itl":

@@ -97,7 +97,7 @@ class _Reader:
     def chosen(self, name: str, option: Any, stated: Any, default: Any, note: str = "not stated") -> Any:
         """An option where it was passed, else what is stated, else the default; noted in any case."""
         if name in self.passed:
-            self.take(name, option, OPTION)
+            self.take(name, option, OPTION, _besides(option, stated))
             return option
         if stated is not None:
             self.take(name, stated, STATED)
@@ -192,15 +192,12 @@ class _Reader:
         asked, machine = self.asked, self.machine
         if self.passed & {"tp", "prefill_tp", "decode_tp"}:
             degrees = asked.prefill_tp or asked.tp, asked.decode_tp or asked.tp
-            self.take("tp", degrees[0] if degrees[0] == degrees[1] else degrees, OPTION)
+            told = degrees[0] if degrees[0] == degrees[1] else degrees
+            self.take("tp", told, OPTION, _besides(told, self._stated_tp()))
             return {"tp": asked.tp, "prefill_tp": asked.prefill_tp, "decode_tp": asked.decode_tp}
         if machine.per_prefill:
             own = machine.per_decode or machine.per_prefill
-            self.take(
-                "tp",
-                machine.per_prefill if own == machine.per_prefill else (machine.per_prefill, own),
-                STATED,
-            )
+            self.take("tp", self._stated_tp(), STATED)
             return {"tp": own, "prefill_tp": machine.per_prefill if split else own, "decode_tp": own}
         instances = sum(int(n) for n in re.findall(r"\d+", topology))
         if machine.gpus is not None and machine.gpus != instances:
@@ -209,6 +206,11 @@ class _Reader:
             )
         self.take("tp", asked.tp, ASSUMED, "not stated")
         return {"tp": asked.tp, "prefill_tp": None, "decode_tp": None}
+
+    def _stated_tp(self) -> Any:
+        """TP as stated: of all instances, or of either side where they differ; None where it is not."""
+        own, other = self.machine.per_prefill, self.machine.per_decode
+        return own if other in (own, None) else (own, other)
 
     def _dtype(self, made: Scenario) -> str | None:
         word = self.run.text("dtype")
@@ -328,6 +330,11 @@ class _Reader:
             for pool in (made.prefill_pool, made.decode_pool)
         ]
         return replace(made, prefill_pool=pools[0], decode_pool=pools[1])
+
+
+def _besides(option: Any, stated: Any) -> str:
+    """What to say where a result states something else than an option."""
+    return "" if stated is None or stated == option else f"the result states {stated}"
 
 
 def _nearest(engine: Engine, version: str | None) -> str | None:
