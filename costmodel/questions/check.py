@@ -20,7 +20,8 @@ from ..errors import InputError
 from ..records import Figure, Record, Stated
 from ..records.packaged import load_records, record_names
 from ..records.read import is_record, read_records
-from ..results import read_results
+from ..results import merged, read_results
+from ..results.startup import FORM as STARTUP
 from .check_options import CheckOptions
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ def ask_check(
     """
     told = asked or CheckOptions()
     told.check()
-    cases = [(Case(record, told.given), name) for name in names for record in _selected(name, told.select)]
+    read = [(name, record) for name in names for record in _selected(name, told.select)]
+    completed = merged([record for _, record in read])
+    cases = [(Case(record, told.given), name) for (name, _), record in zip(read, completed)]
     absent = tuple(each for case, _ in cases for each in absent_of(case.record))
     findings, inversions = list[Finding](), list[Inversion]()
     yes, no = list[Counterpart](), list[Counterpart]()
@@ -108,14 +111,15 @@ def ask_check(
         inversions=tuple(inversions),
         predictions=beside.predictions if beside else (),
         diagnoses=beside.diagnoses if beside else (),
-        comparisons=_against_each_other([case for case, _ in cases], told, varying),
+        comparisons=_against_each_other(cases, told, varying),
         about=_about([case for case, _ in cases], told, beside.warnings if beside else ()),
     )
 
 
 def _predicted(cases: Sequence[tuple[Case, str | Path]], asked: CheckOptions) -> Predicted | None:
     """Results beside their predictions, records where that is wanted; replays are loaded only for these."""
-    chosen = [(case, path) for case, path in cases if asked.wanted or case.record.form != "record"]
+    results = [(case, path) for case, path in cases if case.record.form != STARTUP]
+    chosen = [(case, path) for case, path in results if asked.wanted or case.record.form != "record"]
     if not chosen:
         return None
     from .check_predict import predicted
@@ -124,15 +128,21 @@ def _predicted(cases: Sequence[tuple[Case, str | Path]], asked: CheckOptions) ->
 
 
 def _against_each_other(
-    cases: Sequence[Case], asked: CheckOptions, varying: Collection[str]
+    cases: Sequence[tuple[Case, str | Path]], asked: CheckOptions, varying: Collection[str]
 ) -> tuple[Matched, ...]:
-    """Every later result against the first, where each holds one run."""
-    if len(cases) < 2 or any(case.record.form == "record" or len(case.runs) != 1 for case in cases):
+    """Every later result against the first, where each holds one run; start-up logs say of them what they do not."""
+    results = [(case, path) for case, path in cases if case.record.form != STARTUP]
+    if len(results) < 2 or any(case.record.form == "record" or len(case.runs) != 1 for case, _ in results):
         if varying:
             raise InputError("--varying is of two results of one run each")
         return ()
-    first, *others = (case.record for case in cases)
-    return tuple(compare(first, other, varying, asked.given) for other in others)
+    from .check_predict import intervals
+
+    first, *others = results
+    return tuple(
+        compare(first[0].record, each[0].record, varying, asked.given, intervals(first, each))
+        for each in others
+    )
 
 
 def _selected(name: str | Path, select: Mapping[str, str] | None) -> tuple[Record, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from ..audit.subject import Subject, Unknown
 from ..diagnosis.answer import Diagnosis
 from ..diagnosis.detail import Detail, read_detail
 from ..diagnosis.diagnose import diagnose
+from ..diagnosis.noise import ratio_intervals
 from ..diagnosis.predict import Basis, Prediction, predict, prepare
 from ..errors import InputError
 from ..inputs.hardware import gpu_names
+from ..records import Figure
 from .check_options import CheckOptions
 
 #: Runs of all files that are predicted, and those whose settings are moved: each takes a replay, or a dozen.
@@ -50,6 +52,14 @@ def predicted(cases: Collection[tuple[Case, str | Path]], asked: CheckOptions) -
         if diagnosed:
             diagnoses.append(diagnose(basis, found))
     return Predicted(tuple(predictions), tuple(diagnoses), tuple(warnings))
+
+
+def intervals(
+    a: tuple[Case, str | Path], b: tuple[Case, str | Path]
+) -> Callable[[Figure], tuple[float, float] | str] | None:
+    """How far ratios of two results would move in other runs; None where either does not list its requests."""
+    first, second = (_detail(path, case.record.rows) for case, path in (a, b))
+    return ratio_intervals(first, second) if first and second else None
 
 
 def _basis(case: Case, run: Run, detail: Detail | None, asked: CheckOptions) -> Basis:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from ..audit.match import Matched
+from ..audit.match import Matched, Ratio
 from ..questions.check import CheckAnswer
 from .page import Block, Heading, Table, banded, shown
 from .render import plain_block
@@ -115,11 +115,7 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[Block]:
         yield f"nothing can be said: {diagnosis.reason}"
     for figure in diagnosis.figures:
         yield figure.said
-        yield (
-            f"how sure: {figure.grade}: {figure.sureness}" if figure.grade else f"how sure: {figure.sureness}"
-        )
-        yield from (f"not {each.what}: {each.said}" for each in figure.ruled_out)
-        yield _setting(figure)
+        yield from _sureness(figure)
         if told := _levers(figure):
             yield Table(("moved", "by", "effect on it", "", "set"), told, (False, False, True, False, False))
 
@@ -127,7 +123,7 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[Block]:
 def _sureness(figure: Diagnosed) -> Iterator[str]:
     """How sure that is, what it cannot be, and what to set; nothing is said twice."""
     sure = figure.sureness or ""
-    yield f"{figure.grade}{f': {sure}' if sure not in figure.said else ''}"
+    yield f"how sure: {figure.grade}{f', {sure}' if sure not in figure.said else ''}"
     yield from (f"not {each.what}: {each.said}" for each in figure.ruled_out)
     if figure.setting is not None or (figure.setting_reason and sure not in figure.setting_reason):
         yield _setting(figure)
@@ -158,16 +154,21 @@ def _lever(lever: Lever) -> tuple[str, ...]:
 def _comparison(found: Matched) -> Iterator[Block]:
     named = f"{found.b} against {found.a}"
     if found.varying:
-        named += ", which differ in " + ", ".join(f"{c.name} ({c.a} and {c.b})" for c in found.varying)
+        named += ", which differ in " + ", ".join(each.said for each in found.varying)
     if not found.comparable:
         yield f"{named}: not comparable: {'; '.join(found.reasons)}"
         return
     yield f"{named}: comparable, {len(found.matching)} conditions match"
-    rows = tuple(
-        (_named(ratio.metric, ratio.statistic), f"{ratio.a:.4g}", f"{ratio.b:.4g}", _ratio(ratio.ratio))
-        for ratio in found.ratios
-    )
-    yield Table(("figure (SI)", "first", "second", "second / first"), rows, (False, True, True, True))
+    yield from found.caveats
+    rows = tuple(_of_both(ratio) for ratio in found.ratios)
+    headers = ("figure (SI)", "first", "second", "second / first", "95 %", "")
+    yield Table(headers, rows, (False, True, True, True, True, False))
+
+
+def _of_both(ratio: Ratio) -> tuple[str, ...]:
+    between = f"{ratio.low:.2f}-{ratio.high:.2f}" if ratio.low is not None and ratio.high is not None else "-"
+    named = _named(ratio.metric, ratio.statistic)
+    return named, f"{ratio.a:.4g}", f"{ratio.b:.4g}", _ratio(ratio.ratio), between, ratio.verdict or ""
 
 
 def lines(answer: CheckAnswer) -> Sequence[str]:
