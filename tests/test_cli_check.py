@@ -107,6 +107,25 @@ def test_two_results_compare_only_where_their_conditions_match(tmp_path: Path) -
     assert all(ratio["ratio"] is None for ratio in found["ratios"])
 
 
+def test_a_start_up_log_says_what_a_result_does_not(tmp_path: Path) -> None:
+    log = str(SAMPLES / "start-vllm-0.33.0.log")
+    stated = answer(log)["records"][0]["conditions"]
+    mine = _changed(tmp_path, "mine.json", model_id="Qwen/Qwen3-0.6B", tokenizer_id="Qwen/Qwen3-0.6B")
+    alone, beside = answer(mine)["records"][0], answer(mine, log)["records"][0]
+    assert "max_num_batched_tokens" in stated and "max_num_batched_tokens" not in alone["conditions"]
+    assert beside["conditions"]["max_num_batched_tokens"] == stated["max_num_batched_tokens"]
+    refused = run(VLLM, log)
+    assert refused.exit_code == 2 and "tiny-fake" in refused.stderr
+
+
+def test_ratios_have_an_interval_where_requests_are_listed(tmp_path: Path) -> None:
+    other = _changed(tmp_path, "other.json", date="20261130-120000")
+    (found,) = answer(VLLM, other)["comparisons"]
+    assert found["comparable"] and found["a"] != found["b"]
+    ratios = {(ratio["metric"], ratio["statistic"]): ratio for ratio in found["ratios"]}
+    assert ratios["ttft", "mean"]["ratio"] == 1.0 and ratios["ttft", "mean"]["verdict"] == "within noise"
+
+
 def test_varying_is_of_results_and_of_conditions(tmp_path: Path) -> None:
     assert run("kairos", "--varying", "concurrency").exit_code == 2
     other = _changed(tmp_path, "other.json", max_concurrency=64)
@@ -149,6 +168,8 @@ def test_one_run_of_a_log_is_selected(tmp_path: Path) -> None:
 def test_the_library_asks_the_same_question() -> None:
     found = ask_check(["kairos"])
     assert found.conditions_absent == 4 and found.predictions == ()
-    options = CheckOptions(scenario=Scenario("Qwen3-8B", "h100-sxm", topology="1"), passed=frozenset(("topology",)))
+    options = CheckOptions(
+        scenario=Scenario("Qwen3-8B", "h100-sxm", topology="1"), passed=frozenset(("topology",))
+    )
     (prediction,) = ask_check([VLLM], options).predictions
     assert prediction.topology == "1" and prediction.rows
