@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .levers import Lever
+from .reconcile import Reconciliation
 
 #: How sure a diagnosis is, most first; the last: the ledger cannot carry it.
 SURE, LIKELY, UNSURE, NOT_CARRIED = "sure", "likely", "unsure", "not carried"
@@ -92,7 +93,11 @@ class Diagnosed:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Figures of a run that were measured, each with what hurts it; none, with the ``reason``."""
+    """Figures of a run that were measured, each with what hurts it; none, with the ``reason``.
+
+    ``reconciliation``: where the prediction does not carry them, which assumption taken otherwise does.
+    """
 
     figures: tuple[Diagnosed, ...]
     reason: str | None = None
+    reconciliation: Reconciliation | None = None

@@ -25,6 +25,7 @@ from .front_end import from_the_client
 from .levers import HELPS, Lever, Levers, best
 from .moves import SETTING, STRATEGY
 from .predict import LOADED, Basis, Prediction, Row
+from .reconcile import reconcile
 from .waiting import Waiting
 
 #: Figures that are diagnosed, and which of their statistics, as far as they were measured.
@@ -49,7 +50,9 @@ def diagnose(basis: Basis, prediction: Prediction, statistic: str | None = None)
         return Diagnosis((), basis.unanswered)
     levers, waiting = Levers(replays), Waiting(replays)
     made = [_Figure(basis, prediction, row, levers, waiting).diagnosed for row in rows]
-    return Diagnosis((*_from_the_client(prediction, made), *made))
+    missed = any(each.grade == NOT_CARRIED for each in made)
+    reconciled = reconcile(replays, prediction.rows, basis.detail) if missed else None
+    return Diagnosis((*_from_the_client(prediction, made), *made), reconciliation=reconciled)
 
 
 def _from_the_client(prediction: Prediction, made: Sequence[Diagnosed]) -> Iterator[Diagnosed]:
