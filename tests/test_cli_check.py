@@ -112,8 +112,8 @@ def test_a_start_up_log_says_what_a_result_does_not(tmp_path: Path) -> None:
     stated = answer(log)["records"][0]["conditions"]
     mine = _changed(tmp_path, "mine.json", model_id="Qwen/Qwen3-0.6B", tokenizer_id="Qwen/Qwen3-0.6B")
     alone, beside = answer(mine)["records"][0], answer(mine, log)["records"][0]
-    assert "max_num_batched_tokens" in stated and "max_num_batched_tokens" not in alone["conditions"]
-    assert beside["conditions"]["max_num_batched_tokens"] == stated["max_num_batched_tokens"]
+    assert stated["memory_utilization"] == 0.8 and "memory_utilization" not in alone["conditions"]
+    assert beside["conditions"]["memory_utilization"] == 0.8
     refused = run(VLLM, log)
     assert refused.exit_code == 2 and "tiny-fake" in refused.stderr
 
