@@ -40,7 +40,7 @@ def measured(delay_s: float = 0.0, **hidden: Stated) -> Detail:
 
 def reconciled(detail: Detail, **stated: Stated) -> Reconciliation:
     made = basis(detail, **stated)
-    found = diagnose(made, predict(made)).reconciliation
+    found = diagnose(made, predict(made), reconciling=True).reconciliation
     assert found is not None
     return found
 

@@ -34,6 +34,11 @@ _ENGINE = ("engine", "engine_version")
 @tokens_option("--osl", "Output tokens, where a result does not say.")
 @tokens_option("--cached", "Prompt tokens in the cache already, where a result does not say.", zero=True)
 @click.option("--predict", is_flag=True, help="Predict the runs of records, too, not only those of results.")
+@click.option(
+    "--reconcile",
+    is_flag=True,
+    help="Where a prediction misses, try which assumption would make it fit (slow).",
+)
 @option("--varying", multiple=True, help="Condition in which two results differ by intent; may be repeated.")
 @option("--select", help="Rows of one run of a log: column=value[,column=value].")
 @option("--step-times", type=click.Path(), help="Step times that calibrate fitted to an engine's log.")
@@ -74,6 +79,7 @@ def command(files: tuple[str, ...], **options: Any) -> object:
         given={key: value for key, value in (given | named).items() if value},
         engine=engine,
         strategy=strategy,
+        reconcile=options.pop("reconcile"),
         wanted=wanted or bool(model or hardware),
         select=select or None,
         tables=tables,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -29,12 +30,19 @@ class _Sums:
 
     def between(self, start: float, end: float) -> dict[str, float]:
         """Seconds of each cause in a span of time."""
-        import numpy as np
-
-        ends = {name: np.interp((start, end), self.times, sums) for name, sums in self.sums.items()}
-        found = {name: float(pair[1] - pair[0]) for name, pair in ends.items()}
+        first, last = self._at(start), self._at(end)
+        found = {name: after - before for name, before, after in zip(self.sums, first, last)}
         found[STEP] += max(0.0, end - start - sum(found.values()))
         return found
+
+    def _at(self, time: float) -> list[float]:
+        """The sums at a time, on the line between the events about it."""
+        times = self.times
+        place = min(max(bisect_right(times, time), 1), len(times) - 1) if len(times) > 1 else 0
+        before = max(place - 1, 0)
+        width = times[place] - times[before]
+        share = min(max((time - times[before]) / width, 0.0), 1.0) if width > 0 else 0.0
+        return [sums[before] + share * (sums[place] - sums[before]) for sums in self.sums.values()]
 
 
 class Causes:

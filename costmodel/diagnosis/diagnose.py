@@ -40,8 +40,14 @@ _ALIKE = 2.0
 _SUSPECT = 0.5
 
 
-def diagnose(basis: Basis, prediction: Prediction, statistic: str | None = None) -> Diagnosis:
-    """Return what hurts TTFT, TPOT and E2E of a run. ``statistic``: the one to look at, where it was measured."""
+def diagnose(
+    basis: Basis, prediction: Prediction, statistic: str | None = None, *, reconciling: bool = False
+) -> Diagnosis:
+    """Return what hurts TTFT, TPOT and E2E of a run.
+
+    ``statistic``: the one to look at, where it was measured. ``reconciling``: try which assumption, taken otherwise,
+    brings all three to what was measured; it takes some twenty replays more.
+    """
     replays = None if basis.unanswered else basis.replays
     rows = [row for measure in FIGURES if (row := _chosen(prediction, measure, statistic))]
     if not rows:
@@ -50,7 +56,7 @@ def diagnose(basis: Basis, prediction: Prediction, statistic: str | None = None)
         return Diagnosis((), basis.unanswered)
     levers, waiting = Levers(replays), Waiting(replays)
     made = [_Figure(basis, prediction, row, levers, waiting).diagnosed for row in rows]
-    missed = any(each.grade == NOT_CARRIED for each in made)
+    missed = reconciling and any(each.grade == NOT_CARRIED for each in made)
     reconciled = reconcile(replays, prediction.rows, basis.detail) if missed else None
     return Diagnosis((*_from_the_client(prediction, made), *made), reconciliation=reconciled)
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from .accounts import causes_of
 from .answer import Cause
-from .causes import MEMORY, PROMPTS, SLOTS, STEP, Causes
+from .causes import MEMORY, PROMPTS, SLOTS, STEP, WAITS, Causes
 from .replays import Played, Replays
 
 
@@ -15,6 +15,7 @@ class Waiting:
 
     def __init__(self, replays: Replays) -> None:
         self.replays = replays
+        self._found: dict[tuple[str, str, str], Cause | None] = {}
 
     @cached_property
     def _nominal(self) -> Causes:
@@ -29,6 +30,14 @@ class Waiting:
 
     def of(self, account: str, measure: str, word: str) -> Cause | None:
         """Return the cause of an account of a statistic; None where it is no wait, or nobody waits."""
+        key = account, measure, word
+        if account not in WAITS or measure == "tpot":
+            return None
+        if key not in self._found:
+            self._found[key] = self._cause(account, measure, word)
+        return self._found[key]
+
+    def _cause(self, account: str, measure: str, word: str) -> Cause | None:
         shares = causes_of(self.replays.nominal, self._nominal, measure, word).get(account)
         if shares is None:
             return None
@@ -45,8 +54,9 @@ class Waiting:
         found = []
         for by in (1 / factor, factor):
             played = self.replays.all_steps(by)
-            known = self._edges.setdefault(by, self._causes(played))
-            if shares := causes_of(played, known, measure, word).get(account):
+            if by not in self._edges:
+                self._edges[by] = self._causes(played)
+            if shares := causes_of(played, self._edges[by], measure, word).get(account):
                 found.append(shares)
         return found
 

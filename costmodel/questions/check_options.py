@@ -33,7 +33,8 @@ class CheckOptions:
 
     ``passed``: names of what was passed, which counts before what the result states. ``given``: conditions that the
     result does not state. ``engine``: engine and engine_version that ran. ``wanted``: predict records, too, not only
-    results. ``strategy``: asked for. ``select``: rows of one run of a log. ``tables``: step times to use.
+    results. ``reconcile``: try which assumption makes a prediction fit. ``strategy``: asked for. ``select``: rows of
+    one run of a log. ``tables``: step times to use.
     """
 
     scenario: Scenario = field(default_factory=lambda: Scenario("", ""))
@@ -42,6 +43,7 @@ class CheckOptions:
     engine: Mapping[str, str] = field(default_factory=dict, hash=False)
     strategy: str | None = None
     wanted: bool = False
+    reconcile: bool = False
     select: Mapping[str, str] | None = None
     tables: Callable[[InstanceKind], StepTable] | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from ..audit.case import Case
 from ..audit.runs import Run
 from ..audit.subject import Subject, Unknown
 from ..diagnosis.answer import Diagnosis
-from ..diagnosis.detail import Detail, read_detail
+from ..diagnosis.detail import requests_of
 from ..diagnosis.diagnose import diagnose
 from ..diagnosis.noise import ratio_intervals
 from ..diagnosis.predict import Basis, Prediction, predict, prepare
@@ -45,12 +45,12 @@ def predicted(cases: Collection[tuple[Case, str | Path]], asked: CheckOptions) -
         )
     predictions, diagnoses = [], []
     for case, path, run in chosen[:MOST_PREDICTED]:
-        detail = _detail(path, case.record.rows) if len(case.runs) == 1 else None
-        basis = _basis(case, run, detail, asked)
+        basis = _basis(case, run, path, asked, alone=len(chosen) == 1)
         found = predict(basis)
         predictions.append(found)
+        warnings += [f"{case.record.name}: {text}" for text in found.warnings]
         if diagnosed:
-            diagnoses.append(diagnose(basis, found))
+            diagnoses.append(diagnose(basis, found, reconciling=asked.reconcile))
     return Predicted(tuple(predictions), tuple(diagnoses), tuple(warnings))
 
 
@@ -58,14 +58,21 @@ def intervals(
     a: tuple[Case, str | Path], b: tuple[Case, str | Path]
 ) -> Callable[[Figure], tuple[float, float] | str] | None:
     """How far ratios of two results would move in other runs; None where either does not list its requests."""
-    first, second = (_detail(path, case.record.rows) for case, path in (a, b))
+    first, second = (requests_of(path, case.record.rows)[0] for case, path in (a, b))
     return ratio_intervals(first, second) if first and second else None
 
 
-def _basis(case: Case, run: Run, detail: Detail | None, asked: CheckOptions) -> Basis:
-    """What a run is predicted from; nothing, with the reason, where its model or GPU is neither stated nor passed."""
+def _basis(case: Case, run: Run, path: str | Path, asked: CheckOptions, *, alone: bool) -> Basis:
+    """What a run is predicted from; nothing, with the reason, where its model or GPU is neither stated nor passed.
+
+    Of a run that is ``alone``, options that contradict it are an error; of several, a reason for those that they do
+    not fit.
+    """
     subject, scenario = case.subject(run), asked.scenario
     run = replace(run, conditions={**run.conditions, **asked.engine})
+    detail, lost = (
+        requests_of(path, case.record.rows) if len(case.runs) == 1 and Path(path).is_file() else (None, None)
+    )
     model, hardware, lacking = scenario.model, scenario.hardware, []
     try:
         model = model or subject.model.name
@@ -80,9 +87,11 @@ def _basis(case: Case, run: Run, detail: Detail | None, asked: CheckOptions) -> 
     try:
         return prepare(
             run, replace(scenario, model=model, hardware=hardware), passed=asked.passed, given=asked.given,
-            strategy=asked.strategy, detail=detail, tables=asked.tables,
+            strategy=asked.strategy, detail=detail, tables=asked.tables, warnings=[lost] if lost else [],
         )  # fmt: skip
-    except InputError as why:  # of what the run states: what was passed is checked before
+    except InputError as why:
+        if alone and (asked.passed or asked.given or asked.strategy):
+            raise
         return Basis(run, asked.given, detail, None, None, str(why), None)
 
 
@@ -90,13 +99,3 @@ def _packaged(subject: Subject) -> str:
     if subject.gpu.name not in gpu_names():
         raise Unknown(f"step times of {subject.gpu.name} are not known")
     return subject.gpu.name
-
-
-def _detail(path: str | Path, rows: Mapping[str, str]) -> Detail | None:
-    """Requests of the run one by one, where its file has them."""
-    if not Path(path).is_file():
-        return None
-    try:
-        return read_detail(path, rows)
-    except InputError:
-        return None

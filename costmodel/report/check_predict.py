@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..diagnosis.predict import Prediction, RateRow, Row
 
 HEADERS = ("figure", "measured", "predicted (band)", "ratio", "inside")
+MOVED = ("moved", "by", "effect on it", "", "on the others", "set")
 #: Levers of a figure that are told.
 MOST = 4
 
@@ -74,7 +75,9 @@ def _time(row: Row) -> tuple[str, ...]:
     predicted = shown("_s", row.predicted_s)
     if row.low_s is not None and row.high_s is not None:
         predicted = banded("_s", row.predicted_s, row.low_s, row.high_s)
-    return _named(row.measure, row.statistic), measured, predicted, _ratio(row.ratio), _inside(row.inside)
+    named = _named(row.measure, row.statistic) + (f" from {row.ttft_from}" if row.ttft_from else "")
+    inside = "with a front end" if row.inside_with_front_end and not row.inside else _inside(row.inside)
+    return named, measured, predicted, _ratio(row.ratio), inside
 
 
 def _rate(row: RateRow) -> tuple[str, ...]:
@@ -117,7 +120,9 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[Block]:
         yield figure.said
         yield from _sureness(figure)
         if told := _levers(figure):
-            yield Table(("moved", "by", "effect on it", "", "set"), told, (False, False, True, False, False))
+            yield Table(MOVED, told, (False, False, True, False, False, False))
+    if diagnosis.reconciliation is not None:
+        yield f"what would make the prediction fit: {diagnosis.reconciliation.said}"
 
 
 def _sureness(figure: Diagnosed) -> Iterator[str]:
@@ -148,7 +153,8 @@ def _levers(figure: Diagnosed) -> tuple[tuple[str, ...], ...]:
 def _lever(lever: Lever) -> tuple[str, ...]:
     settings = ", ".join(f"{engine} {text}" for engine, text in lever.settings.items())
     change = f"{lever.change or 0.0:+.0%} +-{lever.noise or 0.0:.0%}"
-    return lever.name, lever.step, change, f"{lever.effect} ({lever.kind})", settings or "-"
+    others = ", ".join(f"{name} {moved:+.0%}" for name, moved in lever.others.items() if moved is not None)
+    return lever.name, lever.step, change, f"{lever.effect} ({lever.kind})", others or "-", settings or "-"
 
 
 def _comparison(found: Matched) -> Iterator[Block]:
