@@ -66,7 +66,7 @@ def records(draw: Any) -> Record:
     return Record("any", "any.toml", "record", tuple(figures), draw(conditions()))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(records())
 def test_any_record_is_examined(record: Record) -> None:
     case = Case(record)

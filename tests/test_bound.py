@@ -407,7 +407,7 @@ OVER_MUCH = Drawn((Chunk(100), Chunk(1, 40_000)), 0, 1, 1)
 @example(small(Attention(256, 1, 128), "fp8"), Drawn((Chunk(1),), 0, 256, 256 * 20_000))
 @example(small(Attention(256, 1, 128), "fp8"), Drawn((), 0, 256, 256 * 20_000))
 @example(small(LatentAttention(1, None, 512, 16, 16, 16), "fp32"), Drawn((Chunk(1, 40_000),), 0, 0, 0))
-@settings(max_examples=250, derandomize=True, deadline=None)
+@settings(max_examples=150, derandomize=True, deadline=None)
 @given(instances(), steps())
 def test_no_estimate_is_below_its_bound(kind: InstanceKind, step: Drawn) -> None:
     found = analyse_step(kind, step.chunks, last=step.last, batch=step.batch, context=step.context)
@@ -433,7 +433,7 @@ def test_no_estimate_is_below_its_bound(kind: InstanceKind, step: Drawn) -> None
     assert found.bytes >= fewest.bytes_moved * (1 - 1e-12)
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True, deadline=None)
 @given(instances(), steps(), st.integers(1, 500))
 def test_more_tokens_never_take_less_work(kind: InstanceKind, step: Drawn, more: int) -> None:
     # in attention chunks the last tokens of one see more than the first of the next

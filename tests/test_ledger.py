@@ -43,7 +43,7 @@ NAMES = [s.name + (f" {s.rule.label}" if s.rule else "") for s in STRATEGIES]
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=NAMES)
 
 SLO = Slo(0.05, 0.012)
-few = settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -364,7 +364,7 @@ def _chunked(rows: list[tuple[int, int, int]], budget: int) -> list[tuple[int, i
 
 
 @pytest.mark.parametrize(("strategy", "simulate"), [(COLOCATED, _colocated), (CHUNKED, _chunked)])
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     rows=st.lists(
         st.tuples(st.integers(0, 150), st.integers(1, 40), st.integers(1, 6)), min_size=1, max_size=20

@@ -259,7 +259,7 @@ def test_kinds_of_the_contract_are_read() -> None:
 # Whatever a file holds
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.binary(max_size=300), st.booleans())
 def test_no_file_is_a_surprise(data: bytes, packed: bool) -> None:
     with TemporaryDirectory() as folder:
@@ -272,7 +272,7 @@ def test_no_file_is_a_surprise(data: bytes, packed: bool) -> None:
             assert len(table) >= 1 and all(len(cells) == len(table) for cells in table.columns.values())
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=12), min_size=1, max_size=4))
 def test_no_cell_is_a_surprise(cells: list[str]) -> None:
     texts = np.array([cell.strip() for cell in cells])

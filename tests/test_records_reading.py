@@ -254,7 +254,7 @@ _PIECES = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(_PIECES, _PIECES, _PIECES | st.none(), _PIECES)
 def test_whatever_words_a_measurement_has_they_are_read_or_refused(
     metric: str, value: str, unit: str | None, count: str

@@ -30,7 +30,7 @@ from costmodel.serving.strategies import (
 BUSY = deflected(Rule(RuleKind.BUSY, threshold=20, queue=2))
 every_strategy = pytest.mark.parametrize("strategy", (*STRATEGIES, BUSY), ids=[*NAMES, "busy"])
 any_strategy = st.sampled_from((*STRATEGIES, BUSY))
-many = settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+many = settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 SECONDS = [f.name for f in fields(Record) if f.type == "float" and f.name != "held_byte_s"]
 EQUAL = ["index", "route", "cached", "preempted", "ahead", "ahead_tokens", "prefill_on", "decode_on"]
 #: Windows of 512 and 128 tokens, a recurrent state, windows and shared caches: and the tokens near which it matters.
