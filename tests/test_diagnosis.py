@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from logged_runs import run_of_log
 
 from costmodel.audit.runs import Run
 from costmodel.diagnosis.accounts import ALONE, MEANING, accounts_of
 from costmodel.diagnosis.answer import Diagnosed, Diagnosis
 from costmodel.diagnosis.causes import Causes
-from costmodel.diagnosis.detail import Detail, read_detail, run_of_log
+from costmodel.diagnosis.detail import Detail, read_detail
 from costmodel.diagnosis.diagnose import diagnose
 from costmodel.diagnosis.levers import Lever
 from costmodel.diagnosis.predict import Basis, predict, prepare

@@ -9,10 +9,11 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
+from logged_runs import run_of_log
 
 from costmodel.audit.runs import Run
 from costmodel.audit.subject import Unknown
-from costmodel.diagnosis.detail import Detail, interval, read_detail, requests_of, run_of_log, statistic
+from costmodel.diagnosis.detail import Detail, interval, read_detail, requests_of, statistic
 from costmodel.diagnosis.offered import offered
 from costmodel.diagnosis.predict import Basis, Prediction, Row, predict, prepare
 from costmodel.diagnosis.ran import what_ran

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from logged_runs import run_of_log
 
 from costmodel.audit.runs import Run
-from costmodel.diagnosis.detail import Detail, run_of_log
+from costmodel.diagnosis.detail import Detail
 from costmodel.diagnosis.diagnose import diagnose
 from costmodel.diagnosis.predict import Basis, predict, prepare
 from costmodel.diagnosis.reconcile import Reconciliation

@@ -9,13 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist, mean, stdev
 
-from ..audit.runs import Run
 from ..errors import InputError
 from ..evaluate.logged import from_queued, measured
-from ..inputs.hardware import gpu_named
 from ..inputs.traces import LoggedRequest, Notes, read_log
 from ..inputs.traces.files import opened
-from ..records import Figure, Stated
+from ..records import Figure
+from ..results.spread import percentile
 
 #: Share of runs in whose interval the true statistic lies, were requests independent.
 LEVEL = 0.95
@@ -130,30 +129,6 @@ def requests_of(
         return None, f"the lists of single requests are not read: {error}" if listed else None
 
 
-def run_of_log(detail: Detail, columns: Mapping[str, str], name: str = "") -> Run:
-    """Return a log of requests as a run: what its columns say, and statistics of its requests as figures."""
-    stated: dict[str, Stated] = {"requests": len(detail.requests)}
-    if detail.timed:
-        stated["arrival_process"] = "times of a trace"
-    stated["ttft_from"] = "the engine's queue" if detail.queued else "the client's sending"
-    if columns.get("gpu"):
-        stated["hardware"] = gpu_named(columns["gpu"]).name
-    if columns.get("vllm"):
-        stated |= {"engine": "vLLM", "engine_version": columns["vllm"]}
-    if columns.get("model"):
-        stated["model"] = columns["model"]
-    for key in ("tp", "max_num_seqs", "max_num_batched_tokens"):
-        if columns.get(key, "").isdecimal():
-            stated[key] = int(columns[key])
-    figures = []
-    for metric, values in detail.seconds.items():
-        for word in STATISTICS:
-            value = statistic(values, word)
-            text = f"{value:.6g} s, {word} of {len(values):,}"
-            figures.append(Figure(f"{metric} {word}", metric, value, "second", text, "s", word))
-    return Run(name or detail.where, stated, tuple(figures))
-
-
 def percent_of(word: str | None) -> float | None:
     """Return the percentile that a statistic names, as a share; None for any other statistic."""
     if word is None or not word.startswith("p"):
@@ -179,10 +154,7 @@ def statistic(values: Sequence[float], word: str) -> float:
         raise InputError(f"{word!r} of {len(values)} values is not known")
     if share is None:
         return float(simple[word](values))  # type: ignore[operator]
-    ordered, place = sorted(values), share * (len(values) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return percentile(sorted(values), 100 * share)
 
 
 @dataclass(frozen=True)

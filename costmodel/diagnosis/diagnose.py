@@ -95,7 +95,7 @@ class _Figure:
     @property
     def diagnosed(self) -> Diagnosed:
         """All that there is to say of the figure."""
-        row, gap = self.row, self.gap
+        row = self.row
         name, seconds = self.lead
         grade, sureness = self.graded
         levers, cause = self.levers, self.cause(name) if name else None
@@ -108,8 +108,8 @@ class _Figure:
             low_s=row.low_s,
             high_s=row.high_s,
             inside=row.inside,
-            unexplained_s=gap,
-            unexplained_share=None if gap is None or not row.measured_s else gap / row.measured_s,
+            unexplained_s=row.gap_s,
+            unexplained_share=row.gap_share,
             basis=self.source,
             accounts=self.accounts,
             account=name,
@@ -132,7 +132,7 @@ class _Figure:
     @property
     def gap(self) -> float | None:
         """Measured less predicted, seconds."""
-        return None if self.row.predicted_s is None else self.row.measured_s - self.row.predicted_s
+        return self.row.gap_s
 
     @property
     def loaded(self) -> bool:

@@ -23,7 +23,6 @@ def from_the_client(row: Row, queued: Diagnosed) -> Diagnosed:
         Account(name, MEANING[name], value, value / row.measured_s, cause=causes.get(name))
         for name, value in sorted(found.items(), key=lambda each: -each[1])
     )
-    gap = None if row.predicted_s is None else row.measured_s - row.predicted_s
     made = replace(
         queued,
         measured_s=row.measured_s,
@@ -31,8 +30,8 @@ def from_the_client(row: Row, queued: Diagnosed) -> Diagnosed:
         low_s=row.low_s,
         high_s=row.high_s,
         inside=row.inside,
-        unexplained_s=gap,
-        unexplained_share=None if gap is None or not row.measured_s else gap / row.measured_s,
+        unexplained_s=row.gap_s,
+        unexplained_share=row.gap_share,
         accounts=accounts,
         account_share=None if queued.account_s is None else queued.account_s / row.measured_s,
         ttft_from=row.ttft_from,

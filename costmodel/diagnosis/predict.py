@@ -64,6 +64,16 @@ class Row:
     measured_reason: str | None = None
     note: str | None = None
 
+    @property
+    def gap_s(self) -> float | None:
+        """Measured less predicted, seconds; None where nothing is predicted."""
+        return None if self.predicted_s is None else self.measured_s - self.predicted_s
+
+    @property
+    def gap_share(self) -> float | None:
+        """The same as a share of what was measured."""
+        return None if self.gap_s is None or not self.measured_s else self.gap_s / self.measured_s
+
 
 @dataclass(frozen=True)
 class RateRow:

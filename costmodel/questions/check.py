@@ -140,8 +140,8 @@ def _against_each_other(
 
     first, *others = results
     return tuple(
-        compare(first[0].record, each[0].record, varying, asked.given, intervals(first, each))
-        for each in others
+        compare(first[0].record, case.record, varying, asked.given, between)
+        for (case, _), between in zip(others, intervals(first, others))
     )
 
 

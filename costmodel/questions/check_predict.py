@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,11 +55,11 @@ def predicted(cases: Collection[tuple[Case, str | Path]], asked: CheckOptions) -
 
 
 def intervals(
-    a: tuple[Case, str | Path], b: tuple[Case, str | Path]
-) -> Callable[[Figure], tuple[float, float] | str] | None:
-    """How far ratios of two results would move in other runs; None where either does not list its requests."""
-    first, second = (requests_of(path, case.record.rows)[0] for case, path in (a, b))
-    return ratio_intervals(first, second) if first and second else None
+    first: tuple[Case, str | Path], others: Sequence[tuple[Case, str | Path]]
+) -> list[Callable[[Figure], tuple[float, float] | str] | None]:
+    """How far ratios of each result to the first would move in other runs; None where either lists no requests."""
+    base, *details = (requests_of(path, case.record.rows)[0] for case, path in (first, *others))
+    return [ratio_intervals(base, detail) if base and detail else None for detail in details]
 
 
 def _basis(case: Case, run: Run, path: str | Path, asked: CheckOptions, *, alone: bool) -> Basis:
