@@ -161,7 +161,7 @@ def _selected(name: str | Path, select: Mapping[str, str] | None) -> tuple[Recor
 
 
 def _read(name: str | Path) -> tuple[Record, ...]:
-    if isinstance(name, str) and not Path(name).exists() and not is_path(name):
+    if isinstance(name, str) and not Path(name).is_file() and not is_path(name):
         if "." in name and name not in record_names():
             raise InputError("no such file, and no packaged record (costmodel show records)", where=name)
         return load_records(name)
