@@ -157,6 +157,11 @@ QUANTITIES: dict[str, Quantity] = {
     "pass_latency": _Q("second", r"t_p", "time of one more pass over the result of decode attention"),
     "block_time": _Q("second", r"t_b", "time of a thread block of decode attention"),
     "per_descriptor": _Q("second", r"t_d", "time per transfer descriptor"),
+    "tier_bytes_per_s": _Q(
+        "byte/second", r"\mathrm{BW}_t", "bandwidth of a KV tier to an instance, one direction"
+    ),
+    "tier_chunk": _Q("1", r"c_t", "tokens that a KV connector stores and reads as one piece"),
+    "per_chunk": _Q("second", r"t_c", "time of a KV connector for each piece that it reads"),
     "descriptors": _Q("1", r"n_d", "transfer descriptors: separate regions of a copy"),
     "control": _Q("second", r"t_{ctl}", "control time of a hand-over"),
     "wire": _Q("second", r"t_w", "time of the copy on a free link"),
