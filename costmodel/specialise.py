@@ -17,7 +17,7 @@ Number = int | float
 MOST_TRACES = 24
 
 
-class _Tape:
+class Tape:
     """The lines of code noted so far; equal expressions are computed once."""
 
     def __init__(self) -> None:
@@ -38,8 +38,14 @@ class _Tape:
             self.lines.append(line)
         return taken
 
+    def extreme(self, name: str, left: str, right: str) -> str:
+        """Return the expression of the larger ("maximum") or smaller ("minimum") of two."""
+        sign = ">=" if name == "maximum" else "<="
+        return f"{left} if {left} {sign} {right} else {right}"
 
-def _text(x: Any) -> str:
+
+def text(x: Any) -> str:
+    """What stands for a number in an expression."""
     return x.name if isinstance(x, Noted) else repr(x)
 
 
@@ -70,7 +76,7 @@ _NEUTRAL = {
 }
 
 
-def _noted(tape: _Tape, sign: str, a: Any, b: Any, compute: Callable[[Any, Any], Any]) -> Any:
+def _noted(tape: Tape, sign: str, a: Any, b: Any, compute: Callable[[Any, Any], Any]) -> Any:
     for side, constant, other in (("left", a, b), ("right", b, a)):
         if isinstance(constant, Noted):
             continue
@@ -78,12 +84,12 @@ def _noted(tape: _Tape, sign: str, a: Any, b: Any, compute: Callable[[Any, Any],
             return other
         if sign == "*" and constant == 0:
             return 0.0
-    return tape.note(f"{_text(a)} {sign} {_text(b)}", compute(_value(a), _value(b)))
+    return tape.note(f"{text(a)} {sign} {text(b)}", compute(_value(a), _value(b)))
 
 
 def _comparison(sign: str, compute: Callable[[Any, Any], bool]) -> Any:
     def compare(self: Noted, other: Any) -> bool:
-        return self.tape.guard(f"{self.name} {sign} {_text(other)}", compute(self.value, _value(other)))
+        return self.tape.guard(f"{self.name} {sign} {text(other)}", compute(self.value, _value(other)))
 
     return compare
 
@@ -94,7 +100,7 @@ class Noted:
     __slots__ = ("name", "tape", "value")
     __hash__ = object.__hash__
 
-    def __init__(self, tape: _Tape, name: str, value: Any) -> None:
+    def __init__(self, tape: Tape, name: str, value: Any) -> None:
         self.tape, self.name, self.value = tape, name, value
 
     __add__, __radd__ = _arithmetic("+", lambda a, b: a + b)
@@ -118,7 +124,7 @@ class Noted:
         return self.tape.note(f"-{self.name}", -self.value)
 
     def __bool__(self) -> bool:
-        return self.tape.guard(self.name, bool(self.value))
+        return self.tape.guard(f"{self.name} != 0", bool(self.value))
 
     def unary(self, name: str) -> Noted:
         """Note a function of :mod:`costmodel.ops` by its name."""
@@ -126,9 +132,8 @@ class Noted:
 
     def extreme(self, name: str, a: Any, b: Any) -> Noted:
         """Note the larger ("maximum") or smaller ("minimum") of two numbers, of which this is one."""
-        sign, pick = (">=", max) if name == "maximum" else ("<=", min)
-        left, right = _text(a), _text(b)
-        return self.tape.note(f"{left} if {left} {sign} {right} else {right}", pick(_value(a), _value(b)))
+        pick = max if name == "maximum" else min
+        return self.tape.note(self.tape.extreme(name, text(a), text(b)), pick(_value(a), _value(b)))
 
 
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -162,10 +167,10 @@ class Specialised:
 
 
 def _trace(function: Callable[..., Any], arguments: tuple[Number, ...]) -> Callable[..., Any]:
-    tape = _Tape()
+    tape = Tape()
     names = [f"x{i}" for i in range(len(arguments))]
     answer = function(*(Noted(tape, name, value) for name, value in zip(names, arguments)))
-    lines = [*tape.lines, f"return {_text(answer)}"]
+    lines = [*tape.lines, f"return {text(answer)}"]
     code = f"def traced({', '.join(names)}):\n    " + "\n    ".join(lines)
     space: dict[str, Any] = {**_FUNCTIONS, "inf": math.inf}
     exec(compile(code, f"<{getattr(function, '__name__', 'function')}>", "exec"), space)
