@@ -50,8 +50,12 @@ class _ArrayTape(Tape):
         for line in reversed(self.lines):
             target, expression = line.split(" = ", 1)
             if target in needed:
-                kept.append(line)
-                needed.update(_NAME.findall(expression))
+                used = set(_NAME.findall(expression))
+                last = sorted(
+                    used - needed
+                )  # dropped at once: the next value takes their memory, still cached
+                kept.append(line + (f"; del {', '.join(last)}" if last else ""))
+                needed |= used
         body = [*reversed(kept), f"return {answer}, {held}"]
         return f"def traced({', '.join(names)}):\n    " + "\n    ".join(body)
 
