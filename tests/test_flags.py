@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from costmodel.inputs.flags import STRATEGIES, Decided, engine_settings
+from costmodel.inputs.flags import STRATEGIES, Decided, engine_settings, knobs
 from costmodel.serving.strategies import STRATEGIES as KNOWN
 
 PLAN = Decided("deflected", 2, 4, 3, 5, token_budget=512, max_seqs=128, kv_dtype="fp8", threshold_tokens=1400)
@@ -68,3 +68,17 @@ def test_what_is_not_decided_is_not_printed() -> None:
 def test_every_engine_was_checked_against_a_source() -> None:
     for found in engine_settings(PLAN):
         assert found.source and found.checked >= "2026-11-30"
+
+
+def test_knobs_are_the_budget_and_the_threshold_alone() -> None:
+    assert knobs("chunked", token_budget=512, threshold_tokens=9) == {
+        "vllm": "--max-num-batched-tokens 512",
+        "sglang": "--chunked-prefill-size 512 --enable-mixed-chunk",
+    }
+    assert knobs("deflected", token_budget=None, threshold_tokens=9) == {
+        "dynamo": "eff_isl_threshold=9",
+        "llm-d": "nonCachedTokens=9",
+    }
+    assert (
+        knobs("colocated", token_budget=512, threshold_tokens=None)["vllm"] == "--no-enable-chunked-prefill"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..inputs.flags import knobs
 from ..serving.band import WHOLE
 from ..serving.deployment import Deployment
 from ..serving.strategies import CHUNKED, COLOCATED, DEFLECTED, Rule, RuleKind, Strategy
@@ -128,19 +129,13 @@ def why(results: Sequence[StrategyResult]) -> dict[str, float | None]:
 def settings(deployment: Deployment, best: str | None, threshold: float | None, rule: Rule) -> dict[str, str]:
     """Return the settings to paste for the strategy, under each project's own names.
 
-    The threshold in uncached tokens goes to routers that disaggregate by it. Names: vLLM engine arguments;
-    NVIDIA Dynamo, conditional disaggregation (docs.nvidia.com/dynamo, v1.6); llm-d, prefix-based-pd-decider;
-    Kairos' own rule in no released router: the constants are the nearest to it.
+    The threshold in uncached tokens goes to routers that disaggregate by it. Kairos' own rule is in no released
+    router: the constants are the nearest to it.
     """
     if best is None:
         return {}
-    budget = f"--max-num-batched-tokens {deployment.settings.token_budget}"
-    if best in POOLED:
-        return {"vllm": budget if best == CHUNKED.name else "--no-enable-chunked-prefill"}
-    lines = {"vllm": budget}
-    if threshold is not None:
-        lines["dynamo"] = f"eff_isl_threshold={round(threshold)}"
-        lines["llm-d"] = f"nonCachedTokens={round(threshold)}"
+    tokens = None if threshold is None else round(threshold)
+    lines = knobs(best, token_budget=deployment.settings.token_budget, threshold_tokens=tokens)
     if best == DEFLECTED.name and rule.kairos:
         lines["kairos"] = f"alpha={rule.alpha:g} beta={rule.beta:g}"
     return lines

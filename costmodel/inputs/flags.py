@@ -69,6 +69,18 @@ def engine_settings(decided: Decided) -> tuple[EngineSettings, ...]:
     return tuple(_of(engine, decided) for engine in _engines())
 
 
+def knobs(strategy: str, *, token_budget: int | None, threshold_tokens: int | None) -> dict[str, str]:
+    """Return the token budget and the threshold of a strategy by engine, under its own names, where it has them."""
+    values = {"token_budget": token_budget, "threshold_tokens": threshold_tokens}
+    found = {}
+    for engine in _engines():
+        texts = [_filled(knob, values) for knob in engine.get("knobs", ()) if strategy in knob["strategies"]]
+        told = " ".join(text for text in texts if text)
+        if told:
+            found[engine["name"]] = told
+    return found
+
+
 def _of(engine: Mapping[str, Any], decided: Decided) -> EngineSettings:
     roles = (PREFILL, DECODE, ROUTER) if decided.strategy in SPLIT else (POOLED,)
     lines = []
@@ -136,11 +148,15 @@ def _engines() -> tuple[Mapping[str, Any], ...]:
     return tuple(engines)
 
 
+def _entries(engine: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    return (entry for key in ("settings", "knobs", "notes") for entry in engine.get(key, ()))
+
+
 def _problems(number: int, engine: Mapping[str, Any]) -> Iterator[str]:
     for key in ("name", "title", "checked", "source", "settings"):
         if key not in engine:
             yield f"engine {number}: no {key}"
-    for place, entry in enumerate((*engine.get("settings", ()), *engine.get("notes", ())), 1):
+    for place, entry in enumerate(_entries(engine), 1):
         here = f"engine {number}, entry {place}"
         if "text" not in entry:
             yield f"{here}: no text"

@@ -12,12 +12,14 @@ from ..decision.operating import LONGEST, SHORTEST, operating_point, self_consis
 from ..decision.provenance import sources as deployment_sources
 from ..errors import InputError
 from ..formulas.threshold import remote_advantage
+from ..inputs.flags import knobs
 from ..inputs.workload import Workload
 from ..memory.kv import kv_bytes
 from ..memory.parallelism import check_tp
 from ..quantities import QUANTITIES
 from ..serving.scenario import Scenario
 from ..serving.step import step_times
+from ..serving.strategies import DEFLECTED
 from .inputs import as_connector, as_link, as_model, check_whole, kv_dtype_of, model_source
 
 SCHEMA = "costmodel.break-even/1"
@@ -323,12 +325,9 @@ def _parameters(known: _Known, unknown: str) -> tuple[Value, ...]:
 def _settings(solve: str, known: _Known, root: Root, first: Root) -> dict[str, str]:
     """What to paste into a router or an engine, under each project's own names."""
     chunk = first.value if solve == "chunk" else known.values["chunk"]
-    lines = {} if chunk is None else {"vllm": f"--max-num-batched-tokens {max(1, round(chunk))}"}
-    if solve == "tokens":
-        tokens = known.consistent if known.consistent is not None else root.value
-        if tokens is not None:
-            lines |= {
-                "dynamo": f"eff_isl_threshold={round(tokens)}",
-                "llm-d": f"nonCachedTokens={round(tokens)}",
-            }
-    return lines
+    tokens = known.consistent if known.consistent is not None else root.value
+    return knobs(
+        DEFLECTED.name,
+        token_budget=None if chunk is None else max(1, round(chunk)),
+        threshold_tokens=round(tokens) if solve == "tokens" and tokens is not None else None,
+    )
