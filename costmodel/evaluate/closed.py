@@ -9,6 +9,7 @@ describe. What they rest on, the lines that prompts wait in, gives percentiles o
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass
 
 from ..formulas import waiting
@@ -21,6 +22,7 @@ from ..serving.step import StepTimes
 from ..serving.strategies import Role, RuleKind, Schedule, Strategy
 from .ideal import smooth
 from .line import Line
+from .pace import Decodes
 from .prompts import PromptTimes, moments
 from .stations import Found, Offered, Station, mixed_station, queue, whole_line, whole_station
 from .waits import Gaps
@@ -47,7 +49,8 @@ class Means:
     None stands where the load has no closed form or no steady state; ``reason`` says which. ``batch`` is
     that of a decoding instance, ``prefill_wait_s`` the wait before remote prefill, ``local_share`` the
     share of prompts that run where they decode, ``lines`` what prompts wait in, ``crowding`` the tokens that a
-    decoding instance makes over the most that its memory and seats allow.
+    decoding instance makes over the most that its memory and seats allow, ``decodes`` what a request decodes among
+    (None: unlike instances), ``late`` the seconds of each typical request from token 1 to its decoding.
     """
 
     strategy: str
@@ -62,6 +65,8 @@ class Means:
     reason: str | None = None
     lines: tuple[Line, ...] = ()
     crowding: float = 0.0
+    decodes: Decodes | None = None
+    late: tuple[float, ...] = ()
 
     @property
     def utilisation(self) -> float:
@@ -130,6 +135,12 @@ class ClosedForm:
         self.wires = [path.wire_s(n) for n in sizes]
         self.copies = [path.control_s + path.exposed_s(n, t) for n, t in zip(sizes, alone)]
 
+    def on(self, deployment: Deployment) -> ClosedForm:
+        """Return the same for a deployment that differs in how many instances there are, or in its token budget."""
+        other = copy(self)
+        other.deployment = deployment
+        return other
+
     def means(self, strategy: Strategy) -> Means:
         """Return the means of a strategy; without accounts where it is unstable or the load is bursty."""
         return self._pooled(strategy) if strategy.pooled else self._split(strategy)
@@ -171,7 +182,8 @@ class ClosedForm:
         shares = [share for share, _ in found]
         mean = Station(*(sum(s * v for s, v in zip(shares, values)) for values in columns))
         lines = tuple(one.line._replace(share=share) for share, one in found if one.line)
-        return self._answer(strategy, (load,), mean, _Remote(), self.ones, lines)
+        decodes = found[0][1].decodes if len(found) == 1 else None
+        return self._answer(strategy, (load,), mean, _Remote(), self.ones, lines, decodes)
 
     def _split(self, strategy: Strategy) -> Means:
         deployment = self.deployment
@@ -204,7 +216,7 @@ class ClosedForm:
             after=hand, seat=decode.station.step if hand else 0.0, busy=min(1.0, decode.station.batch)
         )
         lines = tuple(line for line in (handed, decode.line) if line)
-        return self._answer(strategy, loads, decode.station, remote, local, lines)
+        return self._answer(strategy, loads, decode.station, remote, local, lines, decode.decodes)
 
     def _remote(self, local: list[float]) -> _Remote:
         """Return the prefill pool and the link when shares ``local`` of the typical prompts stay away."""
@@ -294,6 +306,7 @@ class ClosedForm:
         remote: _Remote,
         local: list[float],
         lines: tuple[Line, ...],
+        decodes: Decodes | None,
     ) -> Means:
         here = self._mean(local)
         constant = self.deployment.request_latency
@@ -326,5 +339,15 @@ class ClosedForm:
         tpot = station.gap + late / self.gaps if self.gaps else None
         return Means(
             strategy.name, loads, ideal, here, accounts, ttft + hand - late, tpot, station.batch, remote.wait,
-            lines=lines, crowding=station.crowding,
+            lines=lines, crowding=station.crowding, decodes=decodes, late=self._late(station, remote, local),
         )  # fmt: skip
+
+    def _late(self, station: Station, remote: _Remote, local: list[float]) -> tuple[float, ...]:
+        """Seconds of each typical request between token 1 and its decoding: the hand-over, where token 1 is before it."""
+        if self.deployment.settings.first_token != "prefill":
+            return ()
+        waits = remote.link + self._boundary(station)
+        return tuple(
+            (1 - here) * sends * (copied + waits)
+            for here, sends, copied in zip(local, self.sends, self.copies)
+        )

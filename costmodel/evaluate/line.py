@@ -80,15 +80,8 @@ class Ttft:
     def _beyond(line: Line, seconds: float) -> float:
         import numpy as np
 
-        found, weights, alone = waits_of(line), np.asarray(line.weights), np.asarray(line.alone)
-        left = seconds - np.asarray(line.after) if line.after else np.full(len(weights), seconds)
-        late: NDArray[Any] = np.zeros(len(weights))
-        for chance, seat in _rests(line.seat, line.busy):
-            rests = _rests(line.step, line.busy)
-            free = sum(part * (alone > left - seat - rest) for part, rest in rests)
-            late += chance * (1 - found.waiting) * free
-            late += chance * found.waiting * found.beyond(_needed(line, left - seat))
-        return float((late * weights).sum() / weights.sum())
+        weights = np.asarray(line.weights)
+        return float((late(line, seconds) * weights).sum() / weights.sum())
 
     def quantile(self, share: float) -> float:
         """TTFT that this share of the requests stays within, seconds."""
@@ -99,6 +92,21 @@ class Ttft:
             middle = (low + high) / 2
             low, high = (middle, high) if self.beyond(middle) > 1 - share else (low, middle)
         return (low + high) / 2
+
+
+def late(line: Line, seconds: float) -> NDArray[Any]:
+    """Chance of each typical prompt of a line that its TTFT is longer, but for what every request takes besides."""
+    import numpy as np
+
+    found, alone = waits_of(line), np.asarray(line.alone)
+    left = seconds - np.asarray(line.after) if line.after else np.full(len(alone), seconds)
+    chances: NDArray[Any] = np.zeros(len(alone))
+    for chance, seat in _rests(line.seat, line.busy):
+        rests = _rests(line.step, line.busy)
+        free = sum(part * (alone > left - seat - rest) for part, rest in rests)
+        chances += chance * (1 - found.waiting) * free
+        chances += chance * found.waiting * found.beyond(_needed(line, left - seat))
+    return chances
 
 
 def _rests(step: float, busy: float) -> list[tuple[float, float]]:

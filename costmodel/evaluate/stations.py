@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from ..serving.step import StepTimes
 from .line import Line
-from .prompts import InChunks, PromptTimes, Weights, moments
+from .pace import Decodes, Stalls
+from .prompts import InChunks, Moments, PromptTimes, Weights, moments
 from .sharing import sharing
 from .waits import Gaps
 
@@ -56,10 +57,11 @@ class Station(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A station, and the line that its prompts wait in; None where none come, or the pool is unstable."""
+    """A station, the line that its prompts wait in, and its decodes; None where none come, or the pool is unstable."""
 
     station: Station
     line: Line | None = None
+    decodes: Decodes | None = None
 
 
 def seen_step(times: StepTimes, batch: float, offered: Offered) -> float:
@@ -127,7 +129,18 @@ def whole_station(times: StepTimes, prompts: PromptTimes, offered: Offered, budg
     line = whole.line._replace(step=step, busy=min(1.0, batch))
     wait = line.mean_wait() + room * line.busy * step / 2
     own = service.mean + line.mean_behind()
-    return Found(Station(utilisation, crowding, batch, step, gap(batch), wait, own), line)
+    stall = Stalls(offered.prompts / offered.instances, moments(line.takes, line.weights), math.inf)
+    decodes = _decodes(times, offered, batch, lambda _: stall)
+    return Found(Station(utilisation, crowding, batch, step, gap(batch), wait, own), line, decodes)
+
+
+def _decodes(
+    times: StepTimes, offered: Offered, batch: float, stalls: Callable[[float], Stalls] | None
+) -> Decodes:
+    """What runs on the instances of a pool besides prompts."""
+    return Decodes(
+        offered.instances, offered.tokens, offered.most, batch, lambda b: seen_step(times, b, offered), stalls
+    )
 
 
 def mixed_station(
@@ -168,7 +181,10 @@ def mixed_station(
     crowding = offered.tokens * gap(offered.most) / offered.most
     step = seen_step(times, batch, offered)
     if offered.prompts <= 0:
-        return Found(Station(crowding, crowding, batch, step, step, min(1.0, batch) * step / 2, 0.0))
+        alone = _decodes(times, offered, batch, None) if crowding < 1 else None
+        return Found(
+            Station(crowding, crowding, batch, step, step, min(1.0, batch) * step / 2, 0.0), None, alone
+        )
     found = prompts.in_chunks(chunk(batch), batch, offered.context)
     full = moments(found.full, offered.weights)
     busy = offered.prompts * full.mean / offered.instances
@@ -185,7 +201,16 @@ def mixed_station(
     wait = (1 - busy) * lag + (line.mean_wait() if line else 0.0)
     service = busy * full.mean + (1 - busy) * moments(found.alone, offered.weights).mean
     service += line.mean_behind() if line else 0.0
-    return Found(Station(utilisation, crowding, batch, step, gap(batch), wait, service), line)
+    lengths = moments(prompts.uncached, offered.weights)
+
+    def stalls(batch: float) -> Stalls:
+        """What the mixed steps of a prompt add to the decodes beside them."""
+        step, length = seen_step(times, batch, offered), mixed(batch)[0]
+        added = lengths.mean / chunk(batch) * max(0.0, length - step)
+        return Stalls(offered.prompts / offered.instances, Moments(added, lengths.scv), max(step, length))
+
+    decodes = _decodes(times, offered, batch, stalls)
+    return Found(Station(utilisation, crowding, batch, step, gap(batch), wait, service), line, decodes)
 
 
 def at_times(batch: float, gap_scv: float) -> float:
