@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..inputs.model import Attention, LatentAttention, Layer, Mixer, Recurrent
 from ..inputs.weights import layer_tensors
 from ..memory.kv import bytes_per_gpu, state_bytes_per_gpu, state_dtype_bytes
+from ..ops import maximum, minimum
 from .instance import InstanceKind
 from .work import Chunk
 
@@ -58,11 +59,12 @@ def _token_weights(kind: InstanceKind, layer: Layer) -> _Weights:
     return _Weights(narrow, wide, moved)
 
 
-def _chunk_pairs(chunk: Chunk, window: int | None) -> float:
+def _chunk_pairs(chunk: Chunk, window: int | None) -> Any:
     full = chunk.tokens * chunk.prefix + chunk.tokens * (chunk.tokens + 1) / 2
     if window is None:
         return full
-    first = min(max(window - chunk.prefix, 0), chunk.tokens)  # tokens that still see fewer than a window
+    # Tokens that still see fewer than a window:
+    first = minimum(maximum(window - chunk.prefix, 0), chunk.tokens)
     return first * chunk.prefix + first * (first + 1) / 2 + (chunk.tokens - first) * window
 
 
@@ -105,21 +107,19 @@ def _latent_work(
     batch: float,
     context: float,
 ) -> _Work:
-    read = context if mixer.top_k is None else min(context, batch * mixer.top_k)
+    read = context if mixer.top_k is None else minimum(context, batch * mixer.top_k)
     decode = 2 * mixer.heads * (2 * mixer.kv_rank + mixer.rope_dim) * read + _indexer_flop(mixer, context)
     parts = [_latent_chunk_work(kind, layer, mixer, chunk) for chunk in chunks]
     return _Work(sum(part.narrow for part in parts), decode + sum(part.wide for part in parts))
 
 
-def _mixing_flop(
-    mixer: Attention | Recurrent, chunks: Sequence[Chunk], batch: float, context: float
-) -> float:
+def _mixing_flop(mixer: Attention | Recurrent, chunks: Sequence[Chunk], batch: float, context: float) -> Any:
     if isinstance(mixer, Recurrent):
         tokens = batch + sum(chunk.tokens for chunk in chunks)
         return 2 * mixer.state_macs * mixer.state_elements * tokens
-    reads = context if mixer.window is None else min(context, batch * mixer.window)
+    reads = context if mixer.window is None else minimum(context, batch * mixer.window)
     if mixer.chunked and mixer.window is not None:
-        reads = min(context, batch * (mixer.window + 1) / 2)
+        reads = minimum(context, batch * (mixer.window + 1) / 2)
         pairs = reads + sum(_own_chunk_pairs(chunk, mixer.window) for chunk in chunks)
     else:
         pairs = reads + sum(_chunk_pairs(chunk, mixer.window) for chunk in chunks)
@@ -128,7 +128,7 @@ def _mixing_flop(
 
 def _cache_bytes(
     kind: InstanceKind, mixer: Mixer, chunks: Sequence[Chunk], batch: float, context: float
-) -> float:
+) -> Any:
     """Cached bytes, stored once, that decodes and chunks must read (states: and write) at least once."""
     if isinstance(mixer, Recurrent):
         state = state_bytes_per_gpu(mixer, state_dtype_bytes(kind.model), 1)
@@ -136,13 +136,15 @@ def _cache_bytes(
     prefixes: list[float] = [chunk.prefix for chunk in chunks]
     if isinstance(mixer, Attention) and mixer.window is not None:
         most = (mixer.window + 1) / 2 if mixer.chunked else mixer.window
-        context = min(context, batch * most)
+        context = minimum(context, batch * most)
         prefixes = [
-            chunk.prefix % mixer.window if mixer.chunked else min(prefix, mixer.window - 1.0)
+            chunk.prefix % mixer.window if mixer.chunked else minimum(prefix, mixer.window - 1.0)
             for chunk, prefix in zip(chunks, prefixes)
         ]
     elif isinstance(mixer, LatentAttention) and mixer.top_k is not None:
-        chosen = min(context, batch * mixer.top_k) + sum(min(prefix, mixer.top_k) for prefix in prefixes)
+        chosen = minimum(context, batch * mixer.top_k) + sum(
+            minimum(prefix, mixer.top_k) for prefix in prefixes
+        )
         latent = bytes_per_gpu(replace(mixer, indexer=None), kind.kv_dtype, 1)
         index = bytes_per_gpu(mixer, kind.kv_dtype, 1) - latent
         return latent * chosen + index * (context + sum(prefixes))
@@ -186,4 +188,4 @@ def step_bound(kind: InstanceKind, chunks: Sequence[Chunk], last: int, batch: fl
     moved += cache + (head_bytes if rows else 0)
     compute = (narrow_flop / kind.product_peak + wide_flop / kind.activation_peak) / tp
     memory = moved / tp / kind.memory_peak
-    return Bound((narrow_flop + wide_flop) / tp, moved / tp, compute, memory, max(compute, memory))
+    return Bound((narrow_flop + wide_flop) / tp, moved / tp, compute, memory, maximum(compute, memory))
