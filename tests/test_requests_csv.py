@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from costmodel import whole_file
 from costmodel.errors import InputError
 from costmodel.evaluate.replay import replay
 from costmodel.evaluate.timeline import ACCOUNTS, Record
 from costmodel.inputs.workload import Request, Slo
-from costmodel.report import whole_file
 from costmodel.report.requests_csv import COLUMNS, requests_csv
 from costmodel.serving.strategies import CHUNKED, COLOCATED, DISAGGREGATED, Strategy
 

@@ -19,7 +19,7 @@ from ..evaluate.spans import Lanes, Span, spans
 from ..evaluate.timeline import ACCOUNTS, Record
 from ..serving.deployment import Deployment
 from ..serving.strategies import Strategy
-from .whole_file import whole_file
+from ..whole_file import whole_file
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 

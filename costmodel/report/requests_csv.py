@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..evaluate.timeline import ACCOUNTS, Record
 from ..inputs.workload import Slo
-from .whole_file import whole_file
+from ..whole_file import whole_file
 
 _SHAPE = ("index", "arrival_s", "prompt_tokens", "cached_tokens", "output_tokens")
 _COURSE = ("route", "prefill_on", "decode_on", "preempted")

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from ..errors import InputError
+from .errors import InputError
 
 #: Level of compression: higher ones take several times as long and save a tenth.
 _LEVEL = 1
@@ -24,10 +24,8 @@ def whole_file(path: Path) -> Iterator[Callable[[str], None]]:
     that one is removed, and whatever stood at ``path`` is as before. Raises InputError where it cannot be
     written; other errors of the block pass as they are.
     """
-    beside = path.with_name(f".{os.getpid()}~{path.name}")
-    try:
+    with file_beside(path) as beside:
         with _naming(path):
-            _check(path)
             file = _opened(beside, path.suffix == ".gz")
 
         def write(text: str) -> None:
@@ -44,6 +42,21 @@ def whole_file(path: Path) -> Iterator[Callable[[str], None]]:
             raise
         with _naming(path):
             file.close()
+
+
+@contextmanager
+def file_beside(path: Path) -> Iterator[Path]:
+    """Give the path of a file beside ``path``, to be written and closed in the block, that then takes its place.
+
+    After an error that file is removed, and whatever stood at ``path`` is as before. Raises InputError where it
+    cannot be written.
+    """
+    beside = path.with_name(f".{os.getpid()}~{path.name}")
+    try:
+        with _naming(path):
+            _check(path)
+        yield beside
+        with _naming(path):
             beside.replace(path)
     finally:
         with suppress(OSError):
