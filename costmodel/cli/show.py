@@ -7,7 +7,8 @@ import click
 from .options import MOST_GPUS, Whole, answers, option
 
 KINDS = (
-    "models|hardware|engines|stacks|families|links|connectors|workloads|formulas|records|conditions|metrics"
+    "models|hardware|engines|stacks|families|links|connectors|tiers|workloads|formulas|records|conditions|"
+    "metrics"
 )
 
 

@@ -1,4 +1,4 @@
-"""What is known: models, hardware, links, connectors, workloads and formulas, every value with its source."""
+"""What is known: models, hardware, links, tiers of KV, workloads, formulas ..., every value with its source."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from ..inputs.efficiency import Efficiency, efficiency_for
 from ..inputs.hardware import Gpu, gpu_names, load_gpu
 from ..inputs.link import Connector, Link, connector_names, link_names, load_connector, load_link
 from ..inputs.stack import stack_names
+from ..inputs.tier import Tier, load_tier, tier_names
 from ..memory.engine_file import engine_names
 from ..memory.parallelism import Parallelism
 from ..operators.catalogue import UNMEASURED
+from ..units import format_si
 from .explain import FormulaEntry, formula_entry
 from .show_engine import engine_entry, engine_row, family_entry, family_names, family_row
 from .show_model import SCHEMA, model_entry, model_row
@@ -95,7 +97,7 @@ class HardwareEntry:
 
 @dataclass(frozen=True)
 class PathEntry:
-    """A link or a connector: values, what is absent and why; ``properties`` are its words and counts."""
+    """A link, a connector or a tier of KV: values, what is absent and why; ``properties`` are its words and counts."""
 
     schema: str
     kind: str
@@ -254,7 +256,35 @@ def _connector_entry(name: str) -> PathEntry:
     return _path(found, "connector", {key: getattr(found, key) for key in keys})
 
 
-def _path(found: Link | Connector, kind: str, properties: dict[str, object]) -> PathEntry:
+def _tier_row(name: str) -> dict[str, object]:
+    tier = load_tier(name)
+    read, write = tier.used("read"), tier.used("write")
+    return {
+        "name": tier.name,
+        "title": tier.title,
+        "read_bytes_per_s": read and read.value,
+        "write_bytes_per_s": write and write.value,
+        "both_ways_bytes_per_s": tier.value("both_ways"),
+        "per": tier.per,
+        "chunk_tokens": tier.chunk_tokens,
+    }
+
+
+def _tier_entry(name: str) -> PathEntry:
+    tier = load_tier(name)
+    properties: dict[str, object] = {
+        key: getattr(tier, key) for key in ("kind", "per", "shared", "on_link", "per_rank", "piece")
+    }
+    properties |= {
+        f"copies of {format_si(piece.size_bytes, 'byte', binary=True)}": format_si(
+            piece.bytes_per_s, "byte/second"
+        )
+        for piece in tier.pieces
+    }
+    return _path(tier, "tier", properties)
+
+
+def _path(found: Link | Connector | Tier, kind: str, properties: dict[str, object]) -> PathEntry:
     about = About(("bandwidths are of one direction",), _sources(found))
     values = _values(found, _units(kind))
     return PathEntry(SCHEMA, kind, found.name, found.title, properties, values, dict(found.absent), about)
@@ -263,16 +293,18 @@ def _path(found: Link | Connector, kind: str, properties: dict[str, object]) -> 
 def _units(kind: str) -> Mapping[str, str]:
     from ..inputs.hardware import SCHEMA as hardware
     from ..inputs.link import CONNECTOR_SCHEMA, LINK_SCHEMA
+    from ..inputs.tier import SCHEMA as tier
 
-    return {"hardware": hardware, "link": LINK_SCHEMA, "connector": CONNECTOR_SCHEMA}[kind]
+    return {"hardware": hardware, "link": LINK_SCHEMA, "connector": CONNECTOR_SCHEMA, "tier": tier}[kind]
 
 
-def _values(found: Gpu | Link | Connector, units: Mapping[str, str]) -> tuple[Value, ...]:
+def _values(found: Gpu | Link | Connector | Tier, units: Mapping[str, str]) -> tuple[Value, ...]:
     return tuple(Value(k, v.value, units[k], v.text, v.source) for k, v in found.values.items())
 
 
-def _sources(found: Gpu | Link | Connector) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(value.source for value in found.values.values()))
+def _sources(found: Gpu | Link | Connector | Tier) -> tuple[str, ...]:
+    pieces = [piece.source for piece in found.pieces] if isinstance(found, Tier) else []
+    return tuple(dict.fromkeys([*(value.source for value in found.values.values()), *pieces]))
 
 
 def _workload_names() -> tuple[str, ...]:
@@ -333,6 +365,7 @@ KINDS: dict[str, _Kind] = {
     "hardware": (gpu_names, _gpu_row, _gpu_entry),
     "links": (link_names, _link_row, _link_entry),
     "connectors": (connector_names, _connector_row, _connector_entry),
+    "tiers": (tier_names, _tier_row, _tier_entry),
     "workloads": (_workload_names, _workload_row, _workload_entry),
     "engines": (engine_names, engine_row, engine_entry),
     "stacks": (stack_names, stack_row, stack_entry),

@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ..errors import InputError
 from ..formulas.reuse import tier_read_time
+from ..inputs.tier import Tier
+from ..memory.kv import sequence_bytes
+from .handover import HoldsKv
 
 
 @dataclass(frozen=True)
@@ -15,7 +19,7 @@ class KvTier:
     ``shared``: all instances share one store (KV reuse, as LMCache and Mooncake have it); else each has its own (KV
     offload, as vLLM has it). ``capacity_bytes``: of the store, or of one instance. Bandwidths: between one instance
     and the tier, one direction each. ``on_link``: reads cross the ports that hand-overs use. ``bytes_per_token``: as
-    the tier keeps them, of all layers, each byte once.
+    the tier keeps them, of all layers and, where each rank stores what it holds, of all ranks.
     """
 
     name: str
@@ -52,3 +56,86 @@ class KvTier:
             )
             + self.fixed_bytes / self.read_bytes_per_s
         )
+
+
+@dataclass(frozen=True)
+class KvShape:
+    """KV of one instance as a tier keeps it: bytes of a token, bytes of a sequence besides, copies of each byte.
+
+    ``copies``: how often the ranks hold each byte together, 1 unless there are more ranks than KV heads or the model
+    has latents (MLA), which are whole on every rank.
+    """
+
+    bytes_per_token: float
+    fixed_bytes: float
+    copies: float
+
+
+def kv_shape(end: HoldsKv) -> KvShape:
+    """Return the KV of an instance, each byte once."""
+    once, rank = (sequence_bytes(end.model, end.kv_dtype, ranks) for ranks in (1, end.tp))
+    grows, held = (sum(each for each, window in part.grows if window == math.inf) for part in (once, rank))
+    windows = sum(each * window for each, window in once.grows if window != math.inf)
+    return KvShape(grows, once.constant + windows, end.tp * held / grows if grows else 1.0)
+
+
+def kv_tier(
+    tier: Tier,
+    end: HoldsKv,
+    *,
+    capacity_bytes: float | None,
+    shared: bool | None = None,
+    bytes_per_token: float | None = None,
+    read_bytes_per_s: float | None = None,
+    write_bytes_per_s: float | None = None,
+    latency_s: float | None = None,
+    per_chunk_s: float | None = None,
+    chunk_tokens: int | None = None,
+    count: int | None = None,
+    per_rank: bool | None = None,
+) -> KvTier:
+    """Return a tier as instances of this kind see it; what is None is the file's.
+
+    Bandwidths are of one GPU, drive, port or node, ``count`` of which serve an instance (None: its GPUs, where the
+    figure is per GPU, else one). ``bytes_per_token``: of a tier that keeps another dtype or layout, all included.
+    ``per_rank`` False: copies that ranks hold alike are stored once, but read by each rank and written by one.
+    A latency or a time of chunks that nobody states counts as none.
+
+    Raises InputError where capacity or a bandwidth is stated nowhere.
+    """
+    missing = []
+    if capacity_bytes is None:
+        missing.append("capacity=500GiB")
+    rates = []
+    for direction, given in (("read", read_bytes_per_s), ("write", write_bytes_per_s)):
+        stated = tier.used(direction)
+        rate = given if given is not None else stated and stated.value
+        if rate is None:
+            missing.append(f"{direction}=10GB/s ({tier.why_absent(f'{direction}_bandwidth')})")
+        rates.append(rate or 0.0)
+    if missing or capacity_bytes is None:
+        raise InputError(f"--tier {tier.name} needs {' and '.join(missing)}: add it after a comma")
+    shape = kv_shape(end)
+    ranks_store = tier.per_rank if per_rank is None else per_rank
+    stored = shape.copies if ranks_store else 1.0
+    paths = count if count is not None else end.tp if tier.per == "gpu" else 1
+    carried = paths * stored / shape.copies
+    own = bytes_per_token is not None
+    return KvTier(
+        name=tier.name,
+        shared=tier.shared if shared is None else shared,
+        capacity_bytes=capacity_bytes,
+        read_bytes_per_s=rates[0] * (paths if own else carried),
+        write_bytes_per_s=rates[1] * (paths if own else carried),
+        bytes_per_token=stored * shape.bytes_per_token if bytes_per_token is None else bytes_per_token,
+        fixed_bytes=0.0 if own else stored * shape.fixed_bytes,
+        latency_s=_stated(latency_s, tier.value("latency"), 0.0),
+        chunk_tokens=int(_stated(chunk_tokens, tier.chunk_tokens, KvTier.chunk_tokens)),
+        per_chunk_s=_stated(per_chunk_s, tier.value("per_chunk"), 0.0),
+        on_link=tier.on_link,
+    )
+
+
+def _stated(given: float | None, of_file: float | None, absent: float) -> float:
+    """Return the first that is stated."""
+    return given if given is not None else of_file if of_file is not None else absent

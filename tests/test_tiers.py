@@ -1,0 +1,178 @@
+"""Tiers of KV as data and as options: every value sourced, nothing filled in, bytes by hand."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from costmodel.errors import InputError
+from costmodel.inputs.tier import PER, SCHEMA, load_tier, tier_names
+from costmodel.questions.inputs import as_model
+from costmodel.questions.show import ask_show
+from costmodel.questions.tiers import kv_tiers, parse_tier, parse_tiers
+from costmodel.serving.handover import KvEnd
+from costmodel.serving.tiers import kv_shape
+
+FILES = sorted((Path(__file__).resolve().parents[1] / "hardware" / "tiers").glob("*.toml"))
+
+
+def end(name: str, tp: int = 1) -> KvEnd:
+    return KvEnd(as_model(name), tp, "bf16")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_value_has_a_source_and_what_is_absent_a_reason(path: Path) -> None:
+    data = tomllib.loads(path.read_text())
+    cited = {entry["source"] for entry in (*data["values"].values(), *data.get("pieces", []))}
+    assert data["name"] == path.stem
+    assert cited == set(data["sources"])
+    assert set(data["values"]) | set(data["absent"]) == set(SCHEMA)
+    assert all(text.strip() for text in (*data["sources"].values(), *data["absent"].values()))
+    tier = load_tier(path.stem)
+    assert tier.per in PER
+    assert tier.shared == tier.on_link == (tier.kind == "remote")
+    assert tier.used("read") is not None  # a tier whose reads nobody stated is of no use
+
+
+def test_figures_that_were_published() -> None:
+    vllm = load_tier("dram-pcie5-vllm-0.12")
+    assert (vllm.value("sustained_read"), vllm.value("both_ways")) == (50e9, 83.4e9)
+    assert load_tier("dram-pcie5-vllm-0.11").value("sustained_read") == 11e9  # 88 Gb/s
+    lmcache = load_tier("dram-pcie5-lmcache")
+    assert [(piece.size_bytes, piece.bytes_per_s) for piece in lmcache.pieces] == [
+        (65536, 4e9),
+        (262144, 13e9),
+        (16 * 2**20, 49e9),
+    ]
+    assert load_tier("nvme-gen4").pieces[0].bytes_per_s == 4.35 * 2**30
+    assert set(tier_names()) >= {"dram-pcie4", "dram-pcie5", "nvme-gen4", "store-eth-100", "store-ib-ndr"}
+
+
+def test_between_measured_sizes_the_time_of_a_copy_is_a_line() -> None:
+    tier = load_tier("dram-pcie5-lmcache")
+    assert tier.bandwidth_of_pieces(65535) is None
+    assert tier.bandwidth_of_pieces(65536) == pytest.approx(4e9)
+    assert tier.bandwidth_of_pieces(2**30) == 49e9
+    # half way from 64 to 256 KiB: (65,536 / 4 + 262,144 / 13) / 2 ns = 18.2745 us for 160 KiB
+    assert tier.bandwidth_of_pieces(163840) == pytest.approx(163840 / 18.27446e-6, rel=1e-5)
+
+
+def test_a_file_says_all_that_is_wrong_with_it(tmp_path: Path) -> None:
+    text = (Path(FILES[0]).parent / "dram-pcie5-lmcache.toml").read_text()
+    bad = tmp_path / "bad.toml"
+    bad.write_text(
+        text.replace('"50 GB/s"', '"70 GB/s"')
+        .replace("shared   = false", "shared   = 1")
+        .replace("49 GB/s", "64 GB/s")
+        .replace('latency         = "not stated"', "")
+        .replace('"256"', '"25.6"')
+    )
+    with pytest.raises(InputError) as caught:
+        load_tier(bad)
+    told = str(caught.value)
+    for part in ("sustained cannot exceed peak", "shared: 1 is not true or false", "pieces[3].bandwidth"):
+        assert part in told
+    for part in ("missing key 'values.latency'", "is not a whole number"):
+        assert part in told
+
+
+def test_both_ways_cannot_exceed_both_peaks(tmp_path: Path) -> None:
+    text = (Path(FILES[0]).parent / "dram-pcie5-vllm-0.12.toml").read_text()
+    (tmp_path / "bad.toml").write_text(text.replace("83.4 GB/s", "127 GB/s", 1))
+    with pytest.raises(InputError, match="both directions together"):
+        load_tier(tmp_path / "bad.toml")
+
+
+def test_a_tier_holds_what_a_model_keeps_a_token() -> None:
+    # Llama-3.1-8B: 32 layers x 2 x 8 heads x 128 x 2 B = 131,072 B a token
+    (tier,) = kv_tiers(["dram-pcie5-vllm-0.12,capacity=500GB"], end("Llama-3.1-8B", 2))
+    assert (tier.bytes_per_token, tier.fixed_bytes, tier.chunk_tokens) == (131072, 0, 16)
+    assert tier.read_bytes_per_s == tier.write_bytes_per_s == 100e9  # two GPUs, a wire each
+    assert tier.capacity_tokens == 500e9 / 131072
+    # gpt-oss-120b: 18 full layers of 2,048 B, 18 of a window of 128 tokens
+    (tier,) = kv_tiers(["store-eth-100,capacity=1TB,count=4,latency=2ms"], end("gpt-oss-120b"))
+    assert (tier.bytes_per_token, tier.fixed_bytes) == (36864, 18 * 128 * 2048)
+    assert (tier.read_bytes_per_s, tier.latency_s, tier.shared, tier.on_link) == (50e9, 0.002, True, True)
+
+
+def test_latents_are_stored_by_every_rank_unless_deduplicated() -> None:
+    # DeepSeek-V3: 61 layers x 576 x 2 B = 70,272 B a token, whole on each of 8 ranks
+    deepseek = end("deepseek-ai/DeepSeek-V3", 8)
+    assert (kv_shape(deepseek).bytes_per_token, kv_shape(deepseek).copies) == (70272, 8)
+    (each,) = kv_tiers(["dram-pcie5,capacity=1TB"], deepseek)
+    (once,) = kv_tiers(["dram-pcie5,capacity=1TB,per_rank=no"], deepseek)
+    assert (each.bytes_per_token, once.bytes_per_token) == (8 * 70272, 70272)
+    assert once.capacity_tokens == pytest.approx(8 * each.capacity_tokens)
+    # every rank still reads the whole latent over its own wire: as long either way
+    assert each.read_s(10_000) == pytest.approx(once.read_s(10_000))
+    assert each.read_s(10_000) == pytest.approx(10_000 * 70272 / 55.43e9)
+    assert once.write_bytes_per_s == pytest.approx(55.06e9)
+
+
+def test_ranks_beyond_the_kv_heads_repeat_them() -> None:
+    # Qwen3-30B-A3B: 4 KV heads over 8 ranks, each head twice
+    assert kv_shape(end("Qwen/Qwen3-30B-A3B", 8)).copies == 2
+    assert kv_shape(end("Qwen/Qwen3-30B-A3B", 4)).copies == 1
+
+
+def test_a_tier_may_keep_another_layout() -> None:
+    (tier,) = kv_tiers(["dram-pcie5,capacity=4.93GB,bytes_per_token=134kB"], end("gpt-oss-120b", 2))
+    assert (tier.bytes_per_token, tier.fixed_bytes) == (134e3, 0)
+    assert tier.capacity_tokens == pytest.approx(36791, abs=1)
+    assert tier.read_bytes_per_s == 2 * 55.43e9
+
+
+def test_given_values_come_first() -> None:
+    text = "nvme-gen4,capacity=2TB,bandwidth=5GB/s,write=3GB/s,per_chunk=1ms,chunk=64,shared=yes,count=2"
+    (tier,) = kv_tiers([text], end("Llama-3.1-8B"))
+    assert (tier.read_bytes_per_s, tier.write_bytes_per_s) == (10e9, 6e9)
+    assert (tier.per_chunk_s, tier.chunk_tokens, tier.shared, tier.on_link) == (0.001, 64, True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("dram-pcie5", "needs capacity=500GiB"),
+        ("nvme-gen4,capacity=1TB", "needs write=10GB/s (drives write slower"),
+        ("nvme-gen4", "capacity=500GiB and write=10GB/s"),
+        ("dram-pcie9,capacity=1TB", "did you mean 'dram-pcie5'"),
+        ("dram-pcie5,capasity=1TB", "unknown key 'capasity'; did you mean 'capacity'?"),
+        ("dram-pcie5,capacity", "capacity needs a value"),
+        ("dram-pcie5,capacity=1TB,capacity=2TB", "given twice"),
+        ("dram-pcie5,capacity=0B", "zero"),
+        ("dram-pcie5,capacity=500Gb", "gigabit"),
+        ("dram-pcie5,capacity=1TB,shared=maybe", "neither yes nor no"),
+        ("dram-pcie5,capacity=1TB,count=1.5", "no whole number"),
+        ("capacity=1TB", "expected NAME"),
+        ("", "expected NAME"),
+    ],
+)
+def test_what_is_absent_or_unknown_is_told_with_its_remedy(text: str, told: str) -> None:
+    with pytest.raises(InputError) as caught:
+        kv_tiers([text], end("Llama-3.1-8B"))
+    assert told in str(caught.value)
+
+
+def test_a_tier_is_named_once() -> None:
+    with pytest.raises(InputError, match="given twice"):
+        parse_tiers(["dram-pcie5,capacity=1TB", "dram-pcie5,capacity=2TB"])
+
+
+def test_notes_say_what_counts_and_what_does_not() -> None:
+    (measured,) = parse_tier("dram-pcie4,capacity=1TB").notes()
+    assert "reads at 24.8 GB/s a gpu (measured)" in measured
+    assert "latency not stated: none" in measured and "chunk not stated: 256 tokens" in measured
+    (peak,) = parse_tier("store-eth-100,bandwidth=10GB/s,latency=1ms").notes()
+    assert "reads as given" in peak and "latency" not in peak.replace("latency not", "")
+    assert "(peak: no measured figure)" in parse_tier("dram-c2c").notes()[0]
+
+
+def test_show_lists_tiers_and_one_of_them() -> None:
+    listed = ask_show("tiers")
+    assert {row["name"] for row in listed.entries} == set(tier_names())  # type: ignore[attr-defined]
+    entry = ask_show("tiers", "nvme-gen4")
+    assert entry.properties["copies of 64 KiB"] == "4.67 GB/s"  # type: ignore[attr-defined]
+    assert "latency" in entry.absent  # type: ignore[attr-defined]
+    assert len(entry.about.sources) == 3  # type: ignore[attr-defined]
