@@ -94,7 +94,7 @@ def _first_change(
         if (at(inside) > 0) != pays:
             return Root(left, f"the step at {left:g} {unit}", left, left)
         if (at(right) > 0) != pays:
-            return Root(_bisect(at, inside, right), f"{left:g} to {right:g} {unit}", left, right)
+            return Root(bisected(at, inside, right), f"{left:g} to {right:g} {unit}", left, right)
     return None
 
 
@@ -107,7 +107,7 @@ def _edges(unknown: str, values: Values, low: float, high: float) -> list[float]
     return [low * (high / low) ** (i / points) for i in range(points + 1)]
 
 
-def _bisect(function: Any, low: float, high: float) -> float:
+def bisected(function: Any, low: float, high: float) -> float:
     sign = function(low) > 0
     for _ in range(200):
         middle = (low + high) / 2
@@ -134,27 +134,27 @@ def closed_form(unknown: str, values: Values, *, continuous: bool = False) -> Sy
     count = sympy.Symbol("n", positive=True)
     smooth = continuous or unknown == "chunk"
     piece = traced.replace(sympy.ceiling, (lambda inner: inner) if smooth else (lambda inner: count))
-    forms = _solve(piece, symbols[parameter])
+    forms = solved(piece, symbols[parameter])
     if smooth:
         for form in forms:
-            value = _value(form, numbers)
+            value = positive_value(form, numbers)
             if value is not None:
-                return _symbolic(form, Root(value, "chunks counted continuously, n = u / c"))
-        return _symbolic(forms[0] if forms else None, Root(None, "no positive root with n = u / c"))
+                return symbolic_form(form, Root(value, "chunks counted continuously, n = u / c"))
+        return symbolic_form(forms[0] if forms else None, Root(None, "no positive root with n = u / c"))
     chunk = values["chunk"]
     by_count = [(form, form.subs(numbers)) for form in forms]
     ways = range(1, _MOST_CHUNKS) if unknown == "tokens" else (math.ceil(values["uncached"] / chunk),)
     for n in ways:
         regime = f"n = {n} chunk{'s' if n > 1 else ''}"
         for form, reduced in by_count:
-            value = _value(reduced, {count: n})
+            value = positive_value(reduced, {count: n})
             if value is None:
                 continue
             if unknown != "tokens":
-                return _symbolic(form, Root(value, regime))
+                return symbolic_form(form, Root(value, regime))
             if (n - 1) * chunk < value <= n * chunk and _begins(values, value):
-                return _symbolic(form, Root(value, regime, (n - 1) * chunk, n * chunk))
-    return _symbolic(forms[0] if forms else None, Root(None, f"no root in {unit} on any piece"))
+                return symbolic_form(form, Root(value, regime, (n - 1) * chunk, n * chunk))
+    return symbolic_form(forms[0] if forms else None, Root(None, f"no root in {unit} on any piece"))
 
 
 def _begins(values: Values, uncached: float) -> bool:
@@ -163,7 +163,7 @@ def _begins(values: Values, uncached: float) -> bool:
     return before < after
 
 
-def _solve(piece: Any, target: Any) -> list[Any]:
+def solved(piece: Any, target: Any) -> list[Any]:
     """Solve piece = 0. What is linear in the unknown or in its inverse keeps the shape of the formula."""
     import sympy
 
@@ -176,7 +176,7 @@ def _solve(piece: Any, target: Any) -> list[Any]:
     return list(sympy.solve(piece, target))
 
 
-def _value(form: Any, numbers: dict[Any, float]) -> float | None:
+def positive_value(form: Any, numbers: dict[Any, float]) -> float | None:
     """Return a form's value if it is a positive number."""
     found = form.subs(numbers)
     if found.free_symbols or not found.is_real:
@@ -185,7 +185,7 @@ def _value(form: Any, numbers: dict[Any, float]) -> float | None:
     return value if math.isfinite(value) and value > 0 else None
 
 
-def _symbolic(form: Any, root: Root) -> Symbolic:
+def symbolic_form(form: Any, root: Root) -> Symbolic:
     import sympy
 
     from ..quantities import QUANTITIES
