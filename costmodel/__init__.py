@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .inputs.workload import Workload as Workload
     from .memory.kv import kv_bytes as kv_bytes
     from .memory.parallelism import Parallelism as Parallelism
+    from .planning.options import PlanOptions as PlanOptions
     from .questions.break_even import ask_break_even as ask_break_even
     from .questions.calibrate import ask_calibrate as ask_calibrate
     from .questions.calibrate_copies import ask_calibrate_copies as ask_calibrate_copies
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from .questions.check import ask_check as ask_check
     from .questions.check_options import CheckOptions as CheckOptions
     from .questions.kv import ask_kv as ask_kv
+    from .questions.plan import ask_plan as ask_plan
     from .questions.recommend import ask_recommend as ask_recommend
     from .questions.replay import ask_replay as ask_replay
     from .questions.step import ask_step as ask_step
@@ -73,6 +75,8 @@ __all__ = [
     # what the commands answer, with assumptions and sources
     "ask_recommend",
     "ask_replay",
+    "ask_plan",
+    "PlanOptions",
     "ask_break_even",
     "ask_step",
     "ask_kv",
@@ -163,7 +167,9 @@ _MODULES = {
     "questions.calibrate_stack": ("ask_calibrate_stack",),
     "questions.check": ("ask_check",),
     "questions.check_options": ("CheckOptions",),
+    "planning.options": ("PlanOptions",),
     "questions.kv": ("ask_kv",),
+    "questions.plan": ("ask_plan",),
     "questions.recommend": ("ask_recommend",),
     "questions.replay": ("ask_replay",),
     "questions.step": ("ask_step",),

@@ -13,6 +13,7 @@ import pytest
 import costmodel
 
 PUBLIC = {
+    "ask_plan", "PlanOptions",
     "ask_recommend", "ask_replay", "ask_break_even", "ask_step", "ask_kv", "ask_transfer", "ask_validate",
     "ask_check", "CheckOptions", "read_records", "load_records", "read_results",
     "ask_calibrate", "ask_calibrate_copies",

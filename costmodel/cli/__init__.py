@@ -20,6 +20,7 @@ from ..errors import CostmodelError, InputError, unknown
 COMMANDS: dict[str, str] = {
     # command: its line in --help; its module is costmodel.cli.<command>
     "recommend": "The verdict: which strategy on these GPUs, by what margin, and what flips it.",
+    "plan": "The smallest and the cheapest deployment that meets the SLOs.",
     "replay": "A trace, request by request, under each strategy.",
     "break-even": "The router threshold, or the bandwidth, batch, chunk or wait at which the copy pays.",
     "kv": "KV cache bytes of a sequence; what fits on GPUs, and what the engine will log.",

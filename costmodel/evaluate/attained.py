@@ -50,6 +50,17 @@ def attained(means: Means, requests: Sequence[Request], workload: Workload, cons
     return Shares(min(1.0, both), min(1.0, ttft), min(1.0, tpot))
 
 
+def prompt(means: Means, workload: Workload, constant: float) -> float:
+    """Return the share that meets the SLO of TTFT alone."""
+    import numpy as np
+
+    found = 0.0
+    for line in means.lines:
+        weights = np.asarray(line.weights) * line.share / sum(line.weights)
+        found += float(weights @ (1 - _missed(line, workload.slo.ttft_s, constant)))
+    return min(1.0, found)
+
+
 def paced(means: Means, requests: Sequence[Request], workload: Workload) -> float:
     """Return the share that meets the SLO of TPOT alone, without waits."""
     if workload.slo.tpot_s is None:

@@ -8,8 +8,8 @@ describe. What they rest on, the lines that prompts wait in, gives percentiles o
 
 from __future__ import annotations
 
+import copy
 import math
-from copy import copy
 from dataclasses import dataclass
 
 from ..formulas import waiting
@@ -111,12 +111,11 @@ class ClosedForm:
         times: dict[InstanceKind, StepTimes],
         points: int = 24,
     ) -> None:
-        self.deployment, self.workload, self.times = deployment, workload, times
+        self.deployment, self.times = deployment, times
+        self._offer(workload)
         self.requests = workload.typical(points)
         self.ones = [1.0] * len(self.requests)
-        mean = 1 / workload.rate
-        self.rate, self.turns = workload.rate, deployment.settings.routing == "round-robin"
-        self.gaps_in = Gaps(mean, workload.arrivals.cv**2, tuple(gap * mean for gap in workload.gaps))
+        self.turns = deployment.settings.routing == "round-robin"
         pairs = [smooth(times.values(), r) for r in self.requests]
         self.ideals = [prefill for prefill, _ in pairs]
         self.ideal_prefill = self._mean(self.ideals)
@@ -135,11 +134,19 @@ class ClosedForm:
         self.wires = [path.wire_s(n) for n in sizes]
         self.copies = [path.control_s + path.exposed_s(n, t) for n, t in zip(sizes, alone)]
 
-    def on(self, deployment: Deployment) -> ClosedForm:
-        """Return the same for a deployment that differs in how many instances there are, or in its token budget."""
-        other = copy(self)
+    def on(self, deployment: Deployment, workload: Workload | None = None) -> ClosedForm:
+        """Return the same for another number of instances or token budget, and another rate or other SLOs."""
+        other = copy.copy(self)
         other.deployment = deployment
+        if workload is not None:
+            other._offer(workload)
         return other
+
+    def _offer(self, workload: Workload) -> None:
+        """Take up what a workload says of arrivals."""
+        mean = 1 / workload.rate
+        self.workload, self.rate = workload, workload.rate
+        self.gaps_in = Gaps(mean, workload.arrivals.cv**2, tuple(gap * mean for gap in workload.gaps))
 
     def means(self, strategy: Strategy) -> Means:
         """Return the means of a strategy; without accounts where it is unstable or the load is bursty."""
@@ -252,7 +259,7 @@ class ClosedForm:
         if first == "prefill":
             return ()
         waits = remote.link + self._again(station)
-        return tuple(sends * (copy + waits) for sends, copy in zip(self.sends, self.copies))
+        return tuple(sends * (copied + waits) for sends, copied in zip(self.sends, self.copies))
 
     def _boundary(self, station: Station) -> float:
         """Mean seconds until the step under way ends, where one is."""
@@ -289,8 +296,8 @@ class ClosedForm:
         own = self.prompts[deployment.decode].in_chunks(chunk, decode.batch, self.context).alone
         slo = self.workload.slo.ttft_s
         wanted = []
-        for here, alone, copy in zip(own, self.prompts[deployment.prefill].alone, self.copies):
-            there = wait + alone + (copy if rule.kind is RuleKind.KAIROS else 0.0)
+        for here, alone, copied in zip(own, self.prompts[deployment.prefill].alone, self.copies):
+            there = wait + alone + (copied if rule.kind is RuleKind.KAIROS else 0.0)
             wanted.append(float(here <= rule.alpha * there and (slo is None or here <= slo)))
         # One slot a node: while it is taken, a prompt goes to the prefill pool (Erlang loss of one server).
         load = self.rate * self._mean([w * t for w, t in zip(wanted, own)]) / deployment.topology.decode
@@ -343,7 +350,7 @@ class ClosedForm:
         )  # fmt: skip
 
     def _late(self, station: Station, remote: _Remote, local: list[float]) -> tuple[float, ...]:
-        """Seconds of each typical request between token 1 and its decoding: the hand-over, where token 1 is before it."""
+        """Seconds of each typical request from token 1 to its decoding: the hand-over, where token 1 is before it."""
         if self.deployment.settings.first_token != "prefill":
             return ()
         waits = remote.link + self._boundary(station)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Batches at which steps are timed; between them they are straight.
-_TIMED = 17
+_TIMED = 11
 #: Points that stand for the law of how many decode together.
 _POINTS = 120
 #: Standard deviations above the mean to which that law is followed.
@@ -36,16 +36,15 @@ class Stalls(NamedTuple):
     added: Moments
     longest: float
 
-    @property
-    def share(self) -> float:
-        """Share of the time in which decodes stand still."""
-        return self.per_s * self.added.mean
+    def gap(self, step: float) -> float:
+        """Mean time between two tokens beside steps of so many seconds."""
+        return min(step / max(1e-9, 1 - self.per_s * self.added.mean), self.longest)
 
 
 class Decodes(NamedTuple):
     """Decodes of a pool of equal ``instances``: ``tokens`` a second of each instance, at most ``most`` at once,
     ``batch`` on average; the decode step that a request sees where so many others run on each instance, and what
-    prompts add beside them (None: there are none).
+    prompts add beside them, of their number and step (None: there are none).
     """
 
     instances: int
@@ -53,15 +52,7 @@ class Decodes(NamedTuple):
     most: float
     batch: float
     step: Callable[[float], float]
-    stalls: Callable[[float], Stalls] | None
-
-    def gap(self, batch: float) -> float:
-        """Mean time between two tokens among so many decodes an instance."""
-        step = self.step(batch)
-        if self.stalls is None:
-            return step
-        stalls = self.stalls(batch)
-        return min(step / max(1e-9, 1 - stalls.share), stalls.longest)
+    stalls: Callable[[float, float], Stalls] | None
 
 
 class Tpot:
@@ -78,6 +69,7 @@ class Tpot:
         self.gaps = np.asarray(gaps, float)
         self.late = np.asarray(late) if late else np.zeros(len(self.gaps))
         self.busy = decodes.batch > 0 and bool(self.gaps.any())
+        self.stalls: tuple[Stalls, ...] = ()
         if self.busy:
             self._lay()
 
@@ -91,7 +83,10 @@ class Tpot:
         reach = min(decodes.most, 1.5 * mean + 2 * _REACH * spread + 2 / count)
         self.batches = np.linspace(0.0, reach, _TIMED)
         self.steps = np.array([decodes.step(batch) for batch in self.batches])
-        self.paces = np.array([decodes.gap(batch) for batch in self.batches])
+        self.paces = self.steps
+        if decodes.stalls is not None:
+            self.stalls = tuple(decodes.stalls(*pair) for pair in zip(self.batches, self.steps))
+            self.paces = np.array([stalls.gap(step) for stalls, step in zip(self.stalls, self.steps)])
         number = np.arange(1, max(2, math.ceil(reach * count)) + 1) / count
         # Of a processor that n share: p(n) / p(n - 1) = arrivals x work x time of a token / n.
         logs = np.cumsum(np.log(decodes.tokens * np.interp(number, self.batches, self.paces) / number))
@@ -149,7 +144,7 @@ class Tpot:
         steps = np.interp(batches, self.batches, self.steps)
         gaps = np.maximum(self.gaps, 1.0)[:, None]
         left = seconds - self.late[:, None] / gaps
-        if self.decodes.stalls is None:
+        if not self.stalls:
             slow = _crossing(steps, left)
         else:
             slow = self._stalled(batches, steps, gaps, left)
@@ -159,8 +154,7 @@ class Tpot:
         """Chance that a request's own steps and the prompts that stop them take longer than ``left`` a token."""
         import numpy as np
 
-        assert self.decodes.stalls is not None
-        found = [self.decodes.stalls(batch) for batch in self.batches]
+        found = self.stalls
         per_s = found[0].per_s
         added = np.interp(batches, self.batches, [one.added.mean for one in found])
         scv = np.interp(batches, self.batches, [one.added.scv for one in found])

@@ -130,12 +130,12 @@ def whole_station(times: StepTimes, prompts: PromptTimes, offered: Offered, budg
     wait = line.mean_wait() + room * line.busy * step / 2
     own = service.mean + line.mean_behind()
     stall = Stalls(offered.prompts / offered.instances, moments(line.takes, line.weights), math.inf)
-    decodes = _decodes(times, offered, batch, lambda _: stall)
+    decodes = _decodes(times, offered, batch, lambda batch, step: stall)
     return Found(Station(utilisation, crowding, batch, step, gap(batch), wait, own), line, decodes)
 
 
 def _decodes(
-    times: StepTimes, offered: Offered, batch: float, stalls: Callable[[float], Stalls] | None
+    times: StepTimes, offered: Offered, batch: float, stalls: Callable[[float, float], Stalls] | None
 ) -> Decodes:
     """What runs on the instances of a pool besides prompts."""
     return Decodes(
@@ -203,9 +203,9 @@ def mixed_station(
     service += line.mean_behind() if line else 0.0
     lengths = moments(prompts.uncached, offered.weights)
 
-    def stalls(batch: float) -> Stalls:
+    def stalls(batch: float, step: float) -> Stalls:
         """What the mixed steps of a prompt add to the decodes beside them."""
-        step, length = seen_step(times, batch, offered), mixed(batch)[0]
+        length = mixed(batch)[0]
         added = lengths.mean / chunk(batch) * max(0.0, length - step)
         return Stalls(offered.prompts / offered.instances, Moments(added, lengths.scv), max(step, length))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .prompts import Moments, Weights, moments
@@ -182,19 +183,27 @@ def _one_server(gaps: Gaps, services: Sequence[float], weights: Weights) -> tupl
     step = _span(gaps, services, weights) / half
     total = sum(weights)
     apart = _gap_masses(gaps, step, half)
-    served = np.fft.fft(_spread(services, [w / total for w in weights], step, half), _POINTS)
-    change = 1 - served * np.conj(np.fft.fft(apart, _POINTS))
-    turn = np.exp(2j * np.pi * np.arange(_POINTS) / _POINTS)  # one step back in time
+    served = np.fft.rfft(_spread(services, [w / total for w in weights], step, half), _POINTS)
+    change = 1 - served * np.conj(np.fft.rfft(apart, _POINTS))
+    turn = _turn()
     spare = float(apart @ np.arange(half)) - moments(services, weights).mean / step
-    ratio = np.empty(_POINTS, complex)
+    ratio = np.empty(half + 1, complex)
     # 1 - turn has no positive powers: dividing by it takes away the zero at turn = 1 and nothing else that counts.
     ratio[1:] = change[1:] / (1 - turn[1:])
     ratio[0] = max(spare, _NONE)
-    powers = np.fft.ifft(-np.log(ratio)).real
+    powers = np.fft.irfft(-np.log(ratio), _POINTS)
     powers[0] = 0.0
     powers[half:] = 0.0
-    masses = np.fft.ifft(np.exp(np.fft.fft(powers) - powers.sum())).real
+    masses = np.fft.irfft(np.exp(np.fft.rfft(powers) - powers.sum()), _POINTS)
     return step, np.maximum(masses[:half], 0.0)
+
+
+@lru_cache(maxsize=1)
+def _turn() -> NDArray[Any]:
+    """One step back in time, as far as the transforms of real numbers go."""
+    import numpy as np
+
+    return np.asarray(np.exp(2j * np.pi * np.arange(_POINTS // 2 + 1) / _POINTS))
 
 
 def _span(gaps: Gaps, services: Sequence[float], weights: Weights) -> float:

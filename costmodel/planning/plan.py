@@ -1,0 +1,243 @@
+"""The smallest and the cheapest deployment that meets the SLOs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..answer import About
+from ..decision.provenance import hardware_sources, not_modelled, serving_assumptions
+from ..errors import InputError
+from ..inputs.prices import Price
+from ..inputs.workload import Workload
+from ..serving.scenario import Scenario
+from .binding import binding
+from .bounds import no_room, too_tight
+from .changes import Changes
+from .closed import Closed
+from .options import PlanOptions
+from .placement import placement
+from .results import Binding, Change, Plan, PlanAnswer
+from .search import SLACK, Held, Outcome, Search
+from .sizing import Sizing, without
+from .space import space
+from .told import Facts, misses, plan_fields
+from .trials import Trials
+
+SCHEMA = "costmodel.plan/1"
+
+
+def plan(
+    scenario: Scenario, workload: Workload, options: PlanOptions, prices: Mapping[str, Price]
+) -> PlanAnswer:
+    """Search deployments of a workload's rate and SLOs, and confirm the best by replay.
+
+    ``prices``: by the name of the GPU. Raises InputError where no SLO is given, or for names and values that cannot be.
+    """
+    if not workload.slo.given:
+        raise InputError("no SLO: pass --slo-ttft and --slo-tpot, or one of them: a plan is what meets them")
+    return _Planning(scenario, workload, options, prices).answer()
+
+
+class _Planning:
+    def __init__(
+        self, scenario: Scenario, workload: Workload, options: PlanOptions, prices: Mapping[str, Price]
+    ) -> None:
+        self.scenario, self.workload, self.options, self.prices = scenario, workload, options, prices
+        self.space = space(scenario, workload, options, prices)
+        self.closed = Closed(workload)
+        self.trials = Trials(workload, self.closed, options)
+        lacking = dict.fromkeys(u.hardware for u in self.space.units if u.usd_per_hour is None)
+        self.unpriced = (
+            f"no price of {', '.join(lacking)} (pass --price GPU=USD): plans are ordered by GPUs"
+            if lacking and options.objective == "cost"
+            else None
+        )
+
+    def answer(self) -> PlanAnswer:
+        reason = self._impossible()
+        if reason is not None:
+            return self._told((), (), (), (), reason, None)
+        goal = max(1e-6, self.workload.slo.attainment - SLACK)
+        sizing = Sizing(self.closed, goal, self.options.spare)
+        search = Search(self.space.layouts, sizing, self.trials, self.options, priced=self.unpriced is None)
+        outcome = Outcome() if self.options.method == "distserve" else search.run()
+        placed = self._placed(search)
+        plans = self._plans(outcome, placed, search)
+        best = next((held for held, _ in plans if held.met), None)
+        self.options.progress("what binds, and what changes")
+        rows = binding(best, self.closed, self.trials) if best else ()
+        changes = self._changes(best, search) if best else ()
+        reason = None if best else self._infeasible(outcome)
+        facts = self._facts()
+        told = tuple(
+            Plan(**_typed(plan_fields(facts, held, self._name(number, held), by, held.met)))
+            for number, (held, by) in enumerate(plans, 1)
+        )
+        return self._told(told, _pareto(told), rows, changes, reason, best)
+
+    def _facts(self) -> Facts:
+        return Facts(
+            self.workload, self.closed, self.trials, self.options, self.prices, self.scenario.kv_dtype
+        )
+
+    @staticmethod
+    def _name(number: int, held: Held) -> str:
+        return f"{number} {held.sized.layout.strategy.name} {held.sized.topology}"
+
+    # --- plans ---------------------------------------------------------------------------------------
+
+    def _placed(self, search: Search) -> Held | None:
+        """Return DistServe's placement, replayed."""
+        cost = search.cost
+        found = placement(self.closed, self.space.layouts, cost, self.workload)
+        if found is None or found.layout.gpus(found.topology) > self.options.max_gpus:
+            return None
+        trial = self.trials.of(found.layout, found.topology, whole=True)
+        spares = without(found.topology, self.options.spare) if self.options.spare and trial.met else ()
+        return Held(found, trial, tuple(self.trials.of(found.layout, t) for t in spares))
+
+    def _plans(self, outcome: Outcome, placed: Held | None, search: Search) -> list[tuple[Held, str]]:
+        """Plans that hold, best first, then those that a replay refused."""
+
+        def key(pair: tuple[Held, str]) -> tuple[Any, ...]:
+            return search.key(pair[0].sized)
+
+        held = [(one, "search") for one in outcome.plans]
+        known = {(one.sized.layout, one.sized.topology) for one in outcome.plans}
+        missed = [(one, "search") for one in outcome.missed]
+        if placed is not None and (placed.sized.layout, placed.sized.topology) not in known:
+            (held if placed.met else missed).append((placed, "distserve"))
+        refused = sorted(missed, key=lambda pair: (pair[1] != "distserve", *key(pair)))
+        unlike = {pair[0].sized.layout: pair for pair in reversed(refused)}
+        return [*sorted(held, key=key), *list(unlike.values())[::-1][: self.options.top]]
+
+    def _changes(self, best: Held, search: Search) -> tuple[Change, ...]:
+        return Changes(self._facts(), self.scenario, best, search.cost, self.space.units).all()
+
+    # --- nothing to be had ---------------------------------------------------------------------------
+
+    def _impossible(self) -> str | None:
+        units = self.space.units
+        if not units:
+            return no_room(self.scenario, self.space, self.workload)
+        if not self.space.layouts:
+            return "no layout is left to try: --tp, --prefill-tp, --decode-tp and --strategy allow none that fits"
+        constant = min(unit.deployment.request_latency for unit in units)
+        return too_tight(self.workload, units, constant)
+
+    def _infeasible(self, outcome: Outcome) -> str:
+        most = self.options.max_gpus
+        if self.options.method == "distserve":
+            return (
+                "DistServe's placement does not attain the target in a replay, or takes more than --max-gpus"
+            )
+        if outcome.missed:
+            nearest = min(outcome.missed, key=lambda held: held.worst.missing)
+            layout, topology = nearest.sized.layout, nearest.sized.topology
+            ended = "the replays allowed are spent (--replays)" if outcome.spent else f"within {most} GPUs"
+            return (
+                f"no plan attains the target {ended}; nearest: {layout.strategy.name} {topology} of "
+                f"{layout.decode.label()} ({layout.gpus(topology)} GPUs): {misses(nearest, self.workload)}"
+            )
+        if outcome.too_large is not None:
+            layout, topology = outcome.too_large.layout, outcome.too_large.topology
+            return (
+                f"no plan within --max-gpus {most}: by closed form the least takes {layout.gpus(topology)} GPUs "
+                f"({layout.strategy.name} {topology} of {layout.decode.label()})"
+            )
+        return "by closed form no number of instances of any layout attains the target"
+
+    # --- the answer ----------------------------------------------------------------------------------
+
+    def _told(
+        self,
+        plans: tuple[Plan, ...],
+        pareto: tuple[str, ...],
+        rows: tuple[Binding, ...],
+        changes: tuple[Change, ...],
+        reason: str | None,
+        best: Held | None,
+    ) -> PlanAnswer:
+        workload, options, scenario = self.workload, self.options, self.scenario
+        model = scenario.model if isinstance(scenario.model, str) else scenario.model.name
+        names = tuple(dict.fromkeys(unit.hardware for unit in self.space.units)) or options.hardware
+        return PlanAnswer(
+            SCHEMA,
+            model=model,
+            workload=workload.name,
+            rate_per_s=workload.rate,
+            slo_ttft_s=workload.slo.ttft_s,
+            slo_tpot_s=workload.slo.tpot_s,
+            attainment_target=workload.slo.attainment,
+            hardware=names,
+            link=f"{scenario.nics} x {scenario.link}",
+            objective="gpus" if self.unpriced else options.objective,
+            objective_reason=self.unpriced,
+            spare=options.spare,
+            max_gpus=options.max_gpus,
+            plans=plans,
+            pareto=pareto,
+            binding=rows,
+            changes=changes,
+            infeasible_reason=reason,
+            prices=tuple(price for name, price in self.prices.items() if name in names),
+            layouts=len(self.space.layouts),
+            replays=self.trials.count,
+            about=self._about(best),
+        )
+
+    def _about(self, best: Held | None) -> About:
+        if best is None:
+            return About(sources=(f"workload {self.workload.name}: {self.workload.chosen}",))
+        layout, topology = best.sized.layout, best.sized.topology
+        deployment = layout.at(topology)
+        warnings = list(deployment.decode.model.warnings)
+        if self.trials.capped:
+            warnings.append(
+                "requests stay longer than a replay of 20,000 takes to fill the instances: attainment may be too high"
+            )
+        return About(
+            (
+                *serving_assumptions(deployment, layout.strategy.rule),
+                f"sizes from closed-form attainment, {SLACK:.0%} below the target at first; a plan holds where a "
+                f"replay attains the target (seed {self.options.seed})",
+                "closed form: a request meets both SLOs with the product of its chances, given its lengths",
+                "headroom: by closed form, moved by its difference from the replay at the given rate",
+                "changes: one at a time, the best plan's layout sized again by closed form, not replayed",
+                "cost: GPUs alone, on demand; no network, storage or discount",
+            ),
+            (
+                *hardware_sources(deployment),
+                f"workload {self.workload.name}: {self.workload.chosen}",
+                *(
+                    f"price of {price.gpu}, {price.provider} {price.date}: {price.source}"
+                    for price in self.prices.values()
+                ),
+            ),
+            not_modelled(deployment),
+            tuple(warnings),
+        )
+
+
+def _typed(fields: dict[str, object]) -> dict[str, Any]:
+    return dict(fields)
+
+
+def _pareto(plans: Sequence[Plan]) -> tuple[str, ...]:
+    """Names of plans that hold and that no other beats in cost, GPUs and headroom at once."""
+
+    def worth(one: Plan) -> tuple[float, float, float]:
+        return -(one.usd_per_hour or 0.0), -one.gpus, one.headroom or 1.0
+
+    held = [one for one in plans if one.feasible]
+    found = []
+    for one in held:
+        own = worth(one)
+        beaten = any(
+            other is not one and worth(other) != own and all(b >= a for a, b in zip(own, worth(other)))
+            for other in held
+        )
+        if not beaten:
+            found.append(one.name)
+    return tuple(found)
