@@ -1,0 +1,110 @@
+"""Prefill times of typical prompts on one instance kind, for many mixes of lengths: alone, and in chunks.
+
+What a mix and a chunk size fix is computed once, when a point first asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .points import Requests
+from .steps import ArraySteps
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+#: Chunks whose attention is computed at once.
+_SLAB = 1 << 20
+
+
+class Cut(NamedTuple):
+    """Chunks of one size of one mix, a row each: the attention of all chunks of each prompt, running sums of it (the
+    first 0), and the chunk over the mean prefix, with its attention.
+    """
+
+    attention: Array
+    sums: Array
+    middle: Array
+    middle_s: Array
+
+
+class PromptTable:
+    """Times of typical prompts; ``alone``: each in one step, a row a mix."""
+
+    def __init__(self, steps: ArraySteps, requests: Requests) -> None:
+        self.steps, self.requests = steps, requests
+        self.alone = steps.prompts(requests.uncached, requests.cached)
+        self._keys = _empty(0, int)
+        strata = requests.uncached.shape[1]
+        self._cuts = Cut(_empty((0, strata)), _empty((0, strata + 1)), _empty(0), _empty(0))
+
+    def saved(self, tokens: Array, mix: Array) -> Array:
+        """Seconds that two prompts of so many tokens save by sharing a step."""
+        import numpy as np
+
+        prefix = np.rint(self.requests.cached.mean(-1))[mix]
+        both = self.steps.prompts(tokens, prefix, 2)
+        found: Array = np.maximum(0.0, 2 * self.steps.prompts(tokens, prefix) - both)
+        return found
+
+    def cut(self, mix: Array, size: Array) -> tuple[Cut, Array]:
+        """Return what is known of chunks, and the row of each mix and size in it."""
+        import numpy as np
+
+        keys = size.astype(np.int64) * len(self.alone) + mix
+        rows = np.searchsorted(self._keys, keys)
+        missing = rows == len(self._keys)
+        if len(self._keys):
+            missing |= self._keys[np.minimum(rows, len(self._keys) - 1)] != keys
+        if missing.any():
+            self._learn(np.unique(keys[missing]))
+            rows = np.searchsorted(self._keys, keys)
+        return self._cuts, rows
+
+    def _learn(self, keys: Array) -> None:
+        """Compute chunks of more mixes and sizes."""
+        import numpy as np
+
+        size, mix = np.divmod(keys, len(self.alone))
+        size = size.astype(float)
+        uncached, cached = self.requests.uncached[mix], self.requests.cached[mix]
+        attention = self._attention(uncached, cached, size)
+        sums = np.concatenate([np.zeros((len(keys), 1)), attention.cumsum(-1)], axis=1)
+        middle = np.floor((cached + np.maximum(0.0, uncached - size[:, None]) / 2).mean(-1))
+        fresh = Cut(attention, sums, middle, self.steps.chunks(size, middle))
+        self._keys = np.concatenate([self._keys, keys])
+        order = np.argsort(self._keys, kind="stable")
+        self._keys = self._keys[order]
+        self._cuts = Cut(*(np.concatenate([old, new])[order] for old, new in zip(self._cuts, fresh)))
+
+    def _attention(self, uncached: Array, cached: Array, size: Array) -> Array:
+        """Attention of all chunks of each prompt, slab by slab: a long prompt in short chunks has many."""
+        import numpy as np
+
+        sizes = np.broadcast_to(size[:, None], uncached.shape).ravel()
+        tokens, prefix = uncached.ravel(), cached.ravel()
+        counts = np.ceil(tokens / sizes).astype(np.intp)
+        ends = counts.cumsum()
+        found = np.empty(len(tokens))
+        start = 0
+        while start < len(tokens):
+            before = ends[start] - counts[start]
+            stop = max(start + 1, int(np.searchsorted(ends, before + _SLAB)))
+            part = slice(start, stop)
+            first = ends[part] - counts[part] - before
+            place = np.arange(ends[stop - 1] - before) - np.repeat(first, counts[part])
+            done = place * np.repeat(sizes[part], counts[part])
+            left = np.repeat(tokens[part], counts[part]) - done
+            chunk = np.minimum(np.repeat(sizes[part], counts[part]), left)
+            times = self.steps.chunks(chunk, np.repeat(prefix[part], counts[part]) + done)
+            found[part] = np.add.reduceat(times, first)
+            start = stop
+        return found.reshape(uncached.shape)
+
+
+def _empty(shape: Any, kind: Any = float) -> Array:
+    import numpy as np
+
+    return np.empty(shape, kind)

@@ -1,0 +1,103 @@
+"""Prompts that share a step, at many points: :mod:`costmodel.evaluate.sharing`, point by point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..evaluate.sharing import _NARROW
+from .prompts import PromptTable
+from .waits import Moments, Queues, mean_wait, moments
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+
+class Sharing(NamedTuple):
+    """Typical prompts in whole steps: ``own`` seconds of each, ``fixed`` of which any step takes; the ``most`` prompts
+    of a step, and the mean seconds that one more ``added`` and those ``behind`` add.
+    """
+
+    own: Array
+    weights: Array
+    fixed: Array
+    most: Array
+    added: Array
+    behind: Array
+
+    def of(self, rows: Any) -> Sharing:
+        """Those of some points."""
+        return Sharing(*(column[rows] for column in self))
+
+    def takes(self, size: Array) -> Moments:
+        """Seconds that a prompt takes of an instance where so many share a step."""
+        import numpy as np
+
+        saved = self.fixed * (1 - 1 / size)
+        return moments(np.maximum(0.0, self.own - saved[:, None]), self.weights)
+
+
+def sharing(prompts: PromptTable, mix: Array, budget: Array, weights: Array) -> Sharing:
+    """Return how the typical prompts of each point share steps of at most ``budget`` tokens."""
+    import numpy as np
+
+    own, sizes = prompts.alone[mix], prompts.requests.uncached[mix]
+    total = weights.sum(-1)
+    partners = _partners(budget[:, None] - sizes, sizes, weights)
+    shares = np.flatnonzero((total > 0) & partners.any(-1))
+    fixed = np.zeros(len(mix))
+    if len(shares):
+        mean = np.rint((sizes[shares] * weights[shares]).sum(-1) / total[shares])
+        fixed[shares] = prompts.saved(mean, mix[shares])
+    most = 1 + moments(partners, weights).mean
+    added = moments(own, weights).mean - fixed
+    behind = np.where(most > 1, moments(partners * (added / 2)[:, None], weights).mean, 0.0)
+    return Sharing(own, weights, fixed, most, added, behind)
+
+
+def _partners(rooms: Array, sizes: Array, weights: Array) -> Array:
+    """Mean numbers of prompts that fit into so many tokens, the next in line first. ``sizes`` ascend."""
+    import numpy as np
+
+    found = np.zeros(sizes.shape)
+    rows = np.flatnonzero(rooms[:, 0] >= sizes[:, 0])  # elsewhere not even the shortest prompts fit together
+    if not len(rows):
+        return found
+    rooms, sizes, weights = rooms[rows], sizes[rows], weights[rows]
+    fitting = (sizes[:, None, :] <= rooms[:, :, None]).sum(-1)
+    heavy, first, second = (_sums(weights * sizes**power, fitting) for power in (0, 1, 2))
+    some = heavy > 0
+    safe, base = np.where(some, heavy, 1.0), np.where(some, first, 1.0)
+    size, scv = base / safe, second * safe / base**2 - 1
+    share = heavy / np.where(some, weights.sum(-1, keepdims=True), 1.0)
+    found[rows] = np.where(some, share * np.maximum(1.0, rooms / size + (scv - 1) / 2), 0.0)
+    return found
+
+
+def _sums(values: Array, counts: Array) -> Array:
+    """Sums of the first so many values of each row."""
+    import numpy as np
+
+    sums = np.concatenate([np.zeros((len(values), 1)), values.cumsum(-1)], axis=1)
+    return np.take_along_axis(sums, counts, axis=1)
+
+
+def step_sizes(shared: Sharing, queues: Queues) -> Array:
+    """Mean number of prompts in the step of one that waited: the halvings of the scalar code, all points at once."""
+    import numpy as np
+
+    low, high = np.ones(len(shared.most)), shared.most.copy()
+    rows = np.flatnonzero(high - low > _NARROW)
+    while len(rows):
+        size = (low[rows] + high[rows]) / 2
+        queue = queues.of(rows)
+        taken = shared.of(rows).takes(size)
+        up = queue.rate * taken.mean >= queue.servers
+        calm = np.flatnonzero(~up)
+        wait = mean_wait(queue.of(calm), Moments(taken.mean[calm], taken.scv[calm]))
+        up[calm] = 1 + 2 * wait * queue.rate[calm] / queue.servers[calm] > size[calm]
+        low[rows] = np.where(up, size, low[rows])
+        high[rows] = np.where(up, high[rows], size)
+        rows = rows[high[rows] - low[rows] > _NARROW]
+    return high

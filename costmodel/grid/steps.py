@@ -1,0 +1,134 @@
+"""Step times of one instance kind for arrays: those of :class:`~costmodel.serving.step.StepTimes`, point by point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..formulas.whole import host_bound_time
+from ..serving.mixing import chunk_loads, decode_loads, mixes, mixing_loads
+from ..serving.operators import load_time
+from ..serving.step import StepTimes
+from ..serving.work import Chunk, Load, head_loads, token_loads
+from ..specialise_arrays import ArraySpecialised
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+#: Octaves of tokens above 64 for which there are knots: 2**30 tokens, more than any step has.
+_OCTAVES = 24
+
+
+class ArraySteps:
+    """Times of many steps at once, in seconds. Tokens and batches may be means; batches below 1 are shares of one."""
+
+    def __init__(self, times: StepTimes) -> None:
+        kind, factors = times.kind, times.factors
+        self.kind, self._host = kind, times.host
+
+        def time(loads: Sequence[Load]) -> Any:
+            return sum(load.runs * load_time(kind, load) * factors.get(load.kind, 1.0) for load in loads)
+
+        self._token = ArraySpecialised(lambda n: time(token_loads(kind, n, 0)))
+        self._head = ArraySpecialised(lambda n: time(head_loads(kind, n)))
+        self._chunk = ArraySpecialised(lambda n, prefix: time(chunk_loads(kind, Chunk(n, prefix))))
+        self._decode = ArraySpecialised(lambda batch, context: time(decode_loads(kind, batch, context)))
+        self._mixed = ArraySpecialised(
+            lambda n, prefix, batch, context: time(mixing_loads(kind, (Chunk(n, prefix),), batch, context))
+        )
+        self.mixes = mixes(kind)
+        self._knots = self._at_knots(self._token)
+        self._heads = self._of_rows(256)
+
+    @staticmethod
+    def _at_knots(token: Callable[[Array], Array]) -> Array:
+        """Times at whole tokens up to 64 and, above, at 32 points an octave; 0 for none."""
+        import numpy as np
+
+        above = (np.arange(32, 64)[None, :] * 2.0 ** np.arange(1, _OCTAVES + 1)[:, None]).ravel()
+        tokens = np.concatenate([np.arange(1.0, 64), above])
+        return np.concatenate([[0.0], token(tokens)])
+
+    def _of_rows(self, most: int) -> Array:
+        """Times of the head for 0, 1, .. ``most`` sampled rows."""
+        import numpy as np
+
+        return np.concatenate([[0.0], self._head(np.arange(1.0, most + 1))])
+
+    def host(self, kernels_s: Array, sampled: Array) -> Array:
+        """Times of steps whose operators take ``kernels_s``: longer where the host launches more slowly."""
+        host = self._host
+        if not host.layer_floor:
+            return kernels_s
+        found: Array = host_bound_time.function(
+            kernels_s, host.layers, host.layer_floor, sampled, host.sequence_latency
+        )
+        return found
+
+    @property
+    def waits_for_host(self) -> bool:
+        """True where steps may wait for the host at all."""
+        return bool(self._host.layer_floor)
+
+    def _head_of(self, sampled: Array) -> Array:
+        import numpy as np
+
+        rows = np.maximum(1, np.rint(sampled)).astype(np.intp)
+        most = int(rows.max(initial=0))
+        if most >= len(self._heads):
+            self._heads = self._of_rows(2 * most)
+        found: Array = self._heads[rows]
+        return found
+
+    def tokens(self, tokens: Array, sampled: Array) -> Array:
+        """Everything but attention for mean numbers of tokens, at least 1, of which ``sampled`` rows need the head.
+
+        Straight between whole numbers, and above 64 tokens between 32 points an octave.
+        """
+        import numpy as np
+
+        octave = np.maximum(np.frexp(tokens)[1] - 6, 0)
+        place = np.ldexp(tokens, -octave)
+        low = place.astype(np.intp)
+        part = place - low
+        knot = low + 32 * octave
+        below = self._knots[knot]
+        found: Array = below + part * (self._knots[knot + 1] - below)
+        return found + self._head_of(sampled)
+
+    def chunks(self, tokens: Array, prefix: Array) -> Array:
+        """Attention of chunks over their prefixes and themselves."""
+        return self._chunk(tokens, prefix)
+
+    def prompts(self, tokens: Array, prefix: Array, count: int = 1) -> Array:
+        """``count`` equal prompts alone in one step: ``tokens`` uncached each over ``prefix`` cached."""
+        import numpy as np
+
+        rows = np.full(1, float(count))
+        time = self._token(count * tokens) + self._head(rows) + count * self.chunks(tokens, prefix)
+        return self.host(time, rows)
+
+    def decodes(self, batch: Array, each: Array) -> Array:
+        """Steps of mean batches of at least 1 decode over ``each`` cached tokens."""
+        return self.host(self.tokens(batch, batch) + self._decode(batch, batch * each), batch)
+
+    def decode_of_one(self, context: Array) -> Array:
+        """Steps of one decode over ``context`` cached tokens."""
+        import numpy as np
+
+        one = np.ones(1)
+        return self.host(self._token(one) + self._head(one) + self._decode(one, context), one)
+
+    def riding(self, chunk: tuple[Array, Array], chunk_s: Array, batch: Array, each: Array) -> Array:
+        """What mean batches of decodes add to the attention of a chunk that takes ``chunk_s`` alone."""
+        import numpy as np
+
+        whole = np.maximum(batch, 1.0)
+        if self.mixes:
+            added = self._mixed(*chunk, whole, whole * each) - chunk_s
+        else:
+            added = self._decode(whole, whole * each)
+        found: Array = np.minimum(batch, 1.0) * added
+        return found
