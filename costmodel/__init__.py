@@ -48,7 +48,12 @@ if TYPE_CHECKING:
     from .questions.plan import ask_plan as ask_plan
     from .questions.recommend import ask_recommend as ask_recommend
     from .questions.replay import ask_replay as ask_replay
+    from .questions.reuse import ReuseOptions as ReuseOptions
+    from .questions.reuse import ask_reuse as ask_reuse
     from .questions.step import ask_step as ask_step
+    from .questions.sweep import Sweep as Sweep
+    from .questions.sweep import SweepAnswer as SweepAnswer
+    from .questions.sweep import ask_sweep as ask_sweep
     from .questions.transfer import ask_transfer as ask_transfer
     from .questions.validate import ask_validate as ask_validate
     from .records.packaged import load_records as load_records
@@ -81,6 +86,9 @@ __all__ = [
     "ask_step",
     "ask_kv",
     "ask_transfer",
+    "ask_sweep",
+    "Sweep",
+    "SweepAnswer",
     "ask_validate",
     "ask_check",
     "CheckOptions",
@@ -173,6 +181,7 @@ _MODULES = {
     "questions.recommend": ("ask_recommend",),
     "questions.replay": ("ask_replay",),
     "questions.step": ("ask_step",),
+    "questions.sweep": ("Sweep", "SweepAnswer", "ask_sweep"),
     "questions.transfer": ("ask_transfer",),
     "questions.validate": ("ask_validate",),
     "decision.recommend": ("recommend",),

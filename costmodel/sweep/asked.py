@@ -1,0 +1,117 @@
+"""What can be swept: the axes of a question, and how it is answered for many points at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ..answer import About
+from ..errors import CostmodelError, InputError, unknown
+from .axes import AxisKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Arrays by the name of their column.
+Columns = Mapping[str, Any]
+#: question -> its module of this package.
+QUESTIONS = {"step": "steps", "recommend": "recommendations", "kv": "caches", "transfer": "copies"}
+
+
+class Answers(NamedTuple):
+    """Columns of figures of some points, and why points have none: "" for those that have (None: all have)."""
+
+    figures: dict[str, NDArray[Any]]
+    reasons: NDArray[Any] | None = None
+
+
+class Asked(Protocol):
+    """A question over a grid. Implementations are stateless but for caches, so that any process can answer."""
+
+    name: str
+    #: What is evaluated for each combination, and what goes in as arrays.
+    outer: tuple[AxisKind, ...]
+    inner: tuple[AxisKind, ...]
+    #: Columns of its answers.
+    figures: tuple[str, ...]
+
+    def problems(self, axes: Mapping[str, Any]) -> list[str]:
+        """Say what is missing, or means nothing beside the others; ``axes``: those given, by column."""
+
+    def answers(self, outer: Mapping[str, Any], inner: Columns, points: int) -> Answers:
+        """Return the figures of ``points`` points of one combination; never raises for what a point asks."""
+
+    def about(self, row: Mapping[str, Any]) -> About:
+        """Return what the figures of a point rest on."""
+
+
+def question(name: str) -> Asked:
+    """Return a question by name. Raises InputError."""
+    if name not in QUESTIONS:
+        raise InputError(unknown("question", name, QUESTIONS, remedy=f"(one of {', '.join(QUESTIONS)})"))
+    found: Asked = import_module(f"{__package__}.{QUESTIONS[name]}").QUESTION
+    return found
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A combination that has no answer, and why: kept in the place of what would be evaluated."""
+
+    reason: str
+
+
+def refusal(error: CostmodelError) -> Refused:
+    """Return an error as a refusal, on one line."""
+    problems = error.problems if isinstance(error, InputError) else (str(error),)
+    return Refused("; ".join(problem.replace("\n", " ") for problem in problems))
+
+
+def constant(value: Any, points: int) -> NDArray[Any]:
+    """Return a column of one value."""
+    import numpy as np
+
+    found: NDArray[Any] = np.empty(points, dtype=object if isinstance(value, str) else type(value))
+    found.fill(value)
+    return found
+
+
+def none_of(names: tuple[str, ...], points: int, reason: str) -> Answers:
+    """Return the answers of points that are refused."""
+    import numpy as np
+
+    return Answers({name: np.full(points, np.nan) for name in names}, constant(reason, points))
+
+
+def by_halves(names: tuple[str, ...], points: int, ask: Callable[[slice], Answers]) -> Answers:
+    """Return the answers of points; where asking for all of them at once raises, of each half.
+
+    So it is known of every point whether it has an answer, whatever others it stands beside.
+    """
+
+    def of(part: slice) -> Answers:
+        try:
+            return ask(part)
+        except CostmodelError as error:
+            count = part.stop - part.start
+            if count == 1:
+                return none_of(names, 1, refusal(error).reason)
+        middle = part.start + count // 2
+        found = none_of(names, count, "")
+        put(found, slice(count // 2), of(slice(part.start, middle)))
+        return put(found, slice(count // 2, None), of(slice(middle, part.stop)))
+
+    return of(slice(0, points)) if points else none_of(names, 0, "")
+
+
+def put(whole: Answers, part: Any, answers: Answers) -> Answers:
+    """Put the answers of some points into those of all, which have reasons."""
+    for name, column in answers.figures.items():
+        kept = whole.figures[name]
+        if column.dtype == object and kept.dtype != object:  # texts, where there was nothing yet
+            kept = whole.figures[name] = constant("", len(kept))
+        kept[part] = column
+    assert whole.reasons is not None
+    whole.reasons[part] = "" if answers.reasons is None else answers.reasons
+    return whole
