@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .inputs.parameters import count_parameters as count_parameters
     from .inputs.stack import load_stack as load_stack
     from .inputs.step_times import load_steps as load_steps
+    from .inputs.tier import load_tier as load_tier
     from .inputs.traces import Reading as Reading
     from .inputs.traces import read_trace as read_trace
     from .inputs.traces import trace_workload as trace_workload
@@ -86,6 +87,8 @@ __all__ = [
     "ask_step",
     "ask_kv",
     "ask_transfer",
+    "ask_reuse",
+    "ReuseOptions",
     "ask_sweep",
     "Sweep",
     "SweepAnswer",
@@ -127,6 +130,7 @@ __all__ = [
     "load_stack",
     "load_link",
     "load_connector",
+    "load_tier",
     "make_instance",
     "Parallelism",
     # bytes and seconds
@@ -167,6 +171,7 @@ _MODULES = {
     "inputs.efficiency": ("load_efficiency",),
     "inputs.stack": ("load_stack",),
     "inputs.step_times": ("load_steps",),
+    "inputs.tier": ("load_tier",),
     "serving.closed_loop": ("Loop", "closed_loop"),
     "questions.break_even": ("ask_break_even",),
     "questions.calibrate": ("ask_calibrate",),
@@ -180,6 +185,7 @@ _MODULES = {
     "questions.plan": ("ask_plan",),
     "questions.recommend": ("ask_recommend",),
     "questions.replay": ("ask_replay",),
+    "questions.reuse": ("ReuseOptions", "ask_reuse"),
     "questions.step": ("ask_step",),
     "questions.sweep": ("Sweep", "SweepAnswer", "ask_sweep"),
     "questions.transfer": ("ask_transfer",),

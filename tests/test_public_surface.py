@@ -15,7 +15,7 @@ import costmodel
 PUBLIC = {
     "ask_plan", "PlanOptions",
     "ask_recommend", "ask_replay", "ask_break_even", "ask_step", "ask_kv", "ask_transfer", "ask_validate",
-    "ask_sweep", "Sweep", "SweepAnswer",
+    "ask_sweep", "Sweep", "SweepAnswer", "ask_reuse", "ReuseOptions", "load_tier",
     "ask_check", "CheckOptions", "read_records", "load_records", "read_results",
     "ask_calibrate", "ask_calibrate_copies",
     "ask_calibrate_requests", "ask_calibrate_stack", "load_efficiency", "load_steps", "load_stack",

@@ -91,7 +91,7 @@ def tokens_form(parabola: Parabola, tier: KvTier) -> Symbolic:
     def root_with(pieces: float) -> tuple[Any, float] | None:
         for candidate in forms:
             value = positive_value(candidate, {**numbers, count: pieces})
-            if value is not None and _begins(values, value):
+            if value is not None and value >= 1 and _begins(values, value):
                 return candidate, value
         return None
 

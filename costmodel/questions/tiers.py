@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -52,17 +53,24 @@ class TierOption:
         """Bandwidth of writes of the same."""
         return self._rate("write")
 
-    def kv_tier(self, end: HoldsKv) -> KvTier:
-        """Return the tier as instances of this kind see it. Raises InputError naming what must be added."""
+    def kv_tier(self, end: HoldsKv, *, reads_alone: bool = False) -> KvTier:
+        """Return the tier as instances of this kind see it. Raises InputError naming what must be added.
+
+        ``reads_alone``: capacity and writes do not matter; where they are stated nowhere they have no bound.
+        """
         chunk, count = self._number("chunk"), self._number("count")
+        capacity, write = self.capacity_bytes, self._given_rate("write")
+        if reads_alone:
+            capacity = math.inf if capacity is None else capacity
+            write = math.inf if self.write_bytes_per_s is None else write
         return kv_tier(
             self.tier,
             end,
-            capacity_bytes=self.capacity_bytes,
+            capacity_bytes=capacity,
             shared=self._flag("shared"),
             bytes_per_token=self._number("bytes_per_token"),
             read_bytes_per_s=self._given_rate("read"),
-            write_bytes_per_s=self._given_rate("write"),
+            write_bytes_per_s=write,
             latency_s=self._number("latency"),
             per_chunk_s=self._number("per_chunk"),
             chunk_tokens=None if chunk is None else int(chunk),

@@ -19,7 +19,7 @@ _UNITS: tuple[tuple[str, Dimension], ...] = (
     (r"_s$", "second"),
     (r"(^|_)bytes(_|$)", "byte"),
 )
-_SHARES = re.compile(r"(_mape|_bias|_share|^mfu|^mbu|^error)$")
+_SHARES = re.compile(r"(_mape|_bias|_share|hit_rate|^mfu|^mbu|^error)$")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,397 @@
+"""Reuse of cached prefixes: what loading takes and gains, where it pays, what is found, what a fleet gains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..answer import About
+from ..decision.loading import Parabola
+from ..errors import InputError
+from ..evaluate.stack import miss_ratio_curve
+from ..formulas.reuse import kv_overflow
+from ..inputs.efficiency import Efficiency
+from ..inputs.hardware import Gpu
+from ..inputs.model import Model
+from ..inputs.stack import Stack
+from ..inputs.traces import Reading, Trace
+from ..memory.parallelism import check_tp
+from ..serving.handover import HoldsKv, KvEnd
+from ..serving.instance import InstanceKind
+from ..serving.memory import kv_pool
+from ..serving.step import StepTimes
+from ..serving.tiers import KvTier, kv_shape
+from .inputs import as_instance, as_model, check_whole, context_warnings, kv_dtype_of, model_source
+from .reuse_hits import Curve, Fleet, Level, curve_of, fleet_of, levels_of
+from .reuse_loads import LoadRow, PrefixRow, TierRow, load_row, prefix_row, tier_row
+from .reuse_measured import Measured, measured_of
+from .reuse_times import Times
+from .reuse_turns import PlaceRow, turn_rows
+from .tiers import TierOption, parse_tiers
+
+SCHEMA = "costmodel.reuse/1"
+#: Prefixes of the curve of gains, where none is asked for.
+PREFIXES = (512, 2048, 8192, 32768)
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """KV of ``sequences`` at once on one instance, copies of all its ranks included, against its pool."""
+
+    sequences: int
+    context_tokens: int
+    wanted_bytes: float
+    pool_bytes: float | None
+    pool_reason: str | None
+    overflow_bytes: float | None
+    overflow_tokens: float | None
+    taken_by: str | None
+    taken_by_reason: str | None
+
+
+@dataclass(frozen=True)
+class ReuseAnswer:
+    """What reuse of prefixes takes and gains on one instance; a part that was not asked for is None or empty.
+
+    ``kv_bytes_per_token`` and ``fixed_bytes_per_sequence`` hold each byte once, ``copies`` says how many the ranks
+    have together. See the rows for the rest.
+    """
+
+    schema: str
+    model: str
+    hardware: str | None
+    tp: int
+    kv_dtype: str
+    kv_bytes_per_token: float
+    fixed_bytes_per_sequence: float
+    copies: float
+    prefixes: tuple[PrefixRow, ...]
+    tiers: tuple[TierRow, ...]
+    loads: tuple[LoadRow, ...]
+    overflow: Overflow | None
+    trace: str | None
+    curve: Curve | None
+    levels: tuple[Level, ...]
+    hit_rate: float | None
+    fleet: tuple[Fleet, ...]
+    turns: tuple[PlaceRow, ...]
+    measured: Measured | None
+    about: About
+
+
+@dataclass(frozen=True)
+class ReuseOptions:
+    """What is asked besides the model, the instance and its tiers; what is None was not given."""
+
+    prefixes: Sequence[int] = ()
+    isl: int | None = None
+    osl: int | None = None
+    trace: str | Path | None = None
+    block_tokens: int | None = None
+    hit_rate: float | None = None
+    sequences: int | None = None
+    context: int | None = None
+    pool_bytes: float | None = None
+    turns: int | None = None
+    turn_tokens: int | None = None
+    measured: str | Path | None = None
+    prefill_per_token_s: float | None = None
+    prefill_growth_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("--isl", self.isl),
+            ("--osl", self.osl),
+            ("--sequences", self.sequences),
+            ("--context", self.context),
+            ("--turns", self.turns),
+            ("--turn-tokens", self.turn_tokens),
+            *(("--prefix", prefix) for prefix in self.prefixes),
+        ):
+            if value is not None:
+                check_whole(name, value)
+        problems = []
+        if self.trace is not None and self.hit_rate is not None:
+            problems.append("--trace and --hit-rate both say what is found: pass one")
+        if self.context is not None and self.sequences is None:
+            problems.append("--context is of --sequences: pass both")
+        if self.turns is not None and (self.turn_tokens is None or self.osl is None):
+            problems.append("--turns needs --turn-tokens and, for the answers, --osl")
+        if self.turn_tokens is not None and self.turns is None:
+            problems.append("--turn-tokens is of --turns: pass both")
+        if self.prefill_growth_s is not None and self.prefill_per_token_s is None:
+            problems.append("--prefill-growth goes with --prefill-per-token: pass both")
+        if self.hit_rate is not None and not 0 <= self.hit_rate <= 1:
+            problems.append(f"--hit-rate {self.hit_rate:g} is not in 0 .. 1")
+        problems += [
+            f"--prefix {prefix} leaves nothing of --isl {self.isl}, which includes it"
+            for prefix in self.prefixes
+            if self.isl is not None and prefix >= self.isl
+        ]
+        if problems:
+            raise InputError(problems)
+
+
+def ask_reuse(
+    model: Model | str,
+    tiers: Sequence[str] = (),
+    options: ReuseOptions | None = None,
+    *,
+    hardware: Gpu | str | Path | None = None,
+    tp: int = 1,
+    ep: int = 1,
+    dtype: str | None = None,
+    kv_dtype: str | None = None,
+    efficiency: Efficiency | str | Path | None = None,
+    stack: Stack | str | Path | None = None,
+) -> ReuseAnswer:
+    """Return what reuse of prefixes takes and gains, tier by tier (the fastest first).
+
+    ``tiers``: texts as of --tier, ``NAME[,capacity=500GiB][,bandwidth=50GB/s]...``. Without ``hardware`` loads, bytes
+    and turns are answered, and with ``prefill_per_token_s`` break-evens, too.
+
+    Raises InputError for bad input and for what contradicts itself; DoesNotFitError where weights leave no pool.
+    """
+    asked = options or ReuseOptions()
+    end, kind = _end(model, hardware, tp, ep, dtype, kv_dtype, efficiency, stack)
+    given = (
+        Parabola(asked.prefill_per_token_s, asked.prefill_growth_s or 0.0)
+        if asked.prefill_per_token_s is not None
+        else None
+    )
+    times = Times(StepTimes(kind) if kind else None, given)
+    chosen = parse_tiers(tiers)
+    if not chosen and asked.turns is None and asked.measured is None and asked.trace is None:
+        raise InputError(
+            "nothing to load from: pass --tier (costmodel show tiers), --trace, --turns or --measured"
+        )
+    below = tuple(option.kv_tier(end, reads_alone=True) for option in chosen)
+    shape = kv_shape(end)
+    stored = shape.bytes_per_token * shape.copies
+    found = None
+    if asked.trace is not None:
+        found = miss_ratio_curve(Trace(asked.trace, Reading(timed=False, block_tokens=asked.block_tokens)))
+    rows = _prefix_rows(end, times, asked, bool(chosen))
+    pool, why = _pool(kind, asked)
+    room = _room(asked, pool, stored, shape.fixed_bytes * shape.copies)
+    levels = levels_of(found, room, why, below) if found else ()
+    reference = rows[-1] if rows else None
+    isl, osl = asked.isl, asked.osl
+    if found:
+        isl = isl or round(found.prompt_tokens / found.requests)
+        osl = osl or max(1, round(found.output_tokens / found.requests))
+    return ReuseAnswer(
+        schema=SCHEMA,
+        model=end.model.name,
+        hardware=kind.gpu.name if kind else None,
+        tp=end.tp,
+        kv_dtype=end.kv_dtype,
+        kv_bytes_per_token=shape.bytes_per_token,
+        fixed_bytes_per_sequence=shape.fixed_bytes,
+        copies=shape.copies,
+        prefixes=rows,
+        tiers=tuple(
+            tier_row(end, tier, option, times, reference.prefix_tokens, reference.uncached_tokens)
+            for tier, option in zip(below, chosen)
+            if reference
+        ),
+        loads=tuple(load_row(tier, o, times, row) for tier, o in zip(below, chosen) for row in rows),
+        overflow=_overflow(asked, pool, why, stored, shape.fixed_bytes * shape.copies, below),
+        trace=None if asked.trace is None else str(asked.trace),
+        curve=curve_of(found, shape.bytes_per_token) if found else None,
+        levels=levels,
+        hit_rate=asked.hit_rate,
+        fleet=_fleet(
+            times, below, levels, asked, isl, osl, reference, found.infinite_hit_rate if found else 0.0
+        ),
+        turns=turn_rows(times, shape.bytes_per_token, asked.turns, asked.turn_tokens, asked.osl)
+        if asked.turns and asked.turn_tokens and asked.osl
+        else (),
+        measured=measured_of(asked.measured, shape.bytes_per_token, times) if asked.measured else None,
+        about=_about(end, kind, chosen, asked, rows),
+    )
+
+
+def _end(
+    model: Model | str,
+    hardware: Gpu | str | Path | None,
+    tp: int,
+    ep: int,
+    dtype: str | None,
+    kv_dtype: str | None,
+    efficiency: Efficiency | str | Path | None,
+    stack: Stack | str | Path | None,
+) -> tuple[HoldsKv, InstanceKind | None]:
+    """Return the instance: with a GPU its kind, without one enough for bytes."""
+    if hardware is not None:
+        kind = as_instance(
+            model, hardware, tp=tp, ep=ep, dtype=dtype, kv_dtype=kv_dtype, efficiency=efficiency, stack=stack
+        )
+        return kind, kind
+    if efficiency is not None or stack is not None:
+        raise InputError("--efficiency and --stack are of a GPU: pass --hardware")
+    found = as_model(model)
+    check_tp(found, tp)
+    return KvEnd(found, tp, kv_dtype_of(found, kv_dtype, dtype)), None
+
+
+def _prefix_rows(end: HoldsKv, times: Times, asked: ReuseOptions, tiers: bool) -> tuple[PrefixRow, ...]:
+    shape = kv_shape(end)
+    longest = end.model.max_context or max(PREFIXES) + 1
+    usual = [prefix for prefix in PREFIXES if prefix < min(asked.isl or longest, longest)]
+    prefixes = sorted(set(asked.prefixes)) or (usual if tiers else [])
+    return tuple(
+        prefix_row(
+            end,
+            times,
+            prefix,
+            1 if asked.isl is None else asked.isl - prefix,
+            shape.bytes_per_token * prefix + shape.fixed_bytes,
+        )
+        for prefix in prefixes
+    )
+
+
+def _pool(kind: InstanceKind | None, asked: ReuseOptions) -> tuple[float | None, str | None]:
+    """Return the KV pool of the instance, all GPUs together, or why it is not known."""
+    if asked.pool_bytes is not None:
+        return asked.pool_bytes, None
+    if kind is None:
+        return None, "pass --hardware, or --pool with the KV pool of the instance"
+    return kv_pool(kind).pool_bytes * kind.gpus, None
+
+
+def _room(asked: ReuseOptions, pool: float | None, per_token: float, fixed: float) -> float | None:
+    """Tokens of prefixes that the pool holds beside the sequences that run."""
+    if pool is None or not per_token:
+        return None
+    running = (asked.sequences or 0) * (per_token * (asked.context or 0) + fixed) if asked.context else 0.0
+    return max(0.0, pool - running) / per_token
+
+
+def _overflow(
+    asked: ReuseOptions,
+    pool: float | None,
+    why: str | None,
+    per_token: float,
+    fixed: float,
+    tiers: Sequence[KvTier],
+) -> Overflow | None:
+    if asked.sequences is None or asked.context is None:
+        return None
+    wanted = float(kv_overflow(asked.sequences, asked.context, per_token, fixed, 0.0))
+    if pool is None:
+        return Overflow(asked.sequences, asked.context, wanted, None, why, None, None, None, why)
+    over = float(kv_overflow(asked.sequences, asked.context, per_token, fixed, pool))
+    tokens = over / per_token if per_token else 0.0
+    taker, reason = _taker(tokens, tiers)
+    return Overflow(asked.sequences, asked.context, wanted, pool, None, over, tokens, taker, reason)
+
+
+def _taker(tokens: float, tiers: Sequence[KvTier]) -> tuple[str | None, str | None]:
+    """Return the tier down to which there is room for so many tokens, or why there is none."""
+    if not tokens:
+        return None, "everything fits GPU memory"
+    room = 0.0
+    for tier in tiers:
+        room += tier.capacity_tokens
+        if math.isinf(room):
+            return None, f"{tier.name} states no capacity: add capacity=500GiB after its name"
+        if room >= tokens:
+            return tier.name, None
+    return None, "the tiers together have no room for it" if tiers else "no --tier is given"
+
+
+def _fleet(
+    times: Times,
+    tiers: Sequence[KvTier],
+    levels: Sequence[Level],
+    asked: ReuseOptions,
+    isl: int | None,
+    osl: int | None,
+    reference: PrefixRow | None,
+    most_found: float,
+) -> tuple[Fleet, ...]:
+    """One row a tier: by a trace, every request finds the mean of what is found there; else as stated."""
+    rows, above = [], levels[0].hit_rate if levels else None
+    for place, tier in enumerate(tiers):
+        if levels and isl is not None:
+            rate = levels[place + 1].hit_rate
+            held, prefix, most = (
+                min(isl - 1, round((each or 0.0) * isl)) for each in (above, rate, most_found)
+            )
+            share = None if rate is None else 1.0
+            rows.append(
+                fleet_of(
+                    times, tier, prefix=prefix, most=most, held=held, hit_share=share, isl=isl, osl=osl,
+                    batch=asked.sequences,
+                )
+            )  # fmt: skip
+        elif reference is not None and asked.hit_rate is not None:
+            rows.append(
+                fleet_of(
+                    times, tier, prefix=reference.prefix_tokens, most=reference.prefix_tokens, held=0,
+                    hit_share=asked.hit_rate, isl=isl, osl=osl, batch=asked.sequences,
+                )
+            )  # fmt: skip
+    return tuple(rows)
+
+
+def _about(
+    end: HoldsKv,
+    kind: InstanceKind | None,
+    chosen: Sequence[TierOption],
+    asked: ReuseOptions,
+    rows: Sequence[PrefixRow],
+) -> About:
+    said = ["nobody else reads from a tier meanwhile, and nothing hides a load", *_said(asked, rows)]
+    said += [note for option in chosen for note in option.notes()]
+    if kv_shape(end).fixed_bytes and chosen:
+        said.append("of layers with windows or states a tier keeps the last window or state of a sequence")
+    if kind is not None:
+        said += [f"prompts are prefilled alone, in one step, on {kind.label()}", *kind.notes()]
+    left_out = ["writes to tiers, which compete with reads", "queues at a tier that instances share"]
+    if kind is not None and kind.stack is None:
+        left_out.append("host and scheduler time between steps (--stack)")
+    sources = [model_source(end.model), *(line for option in chosen for line in option.sources())]
+    if any(row.mooncake_bytes_per_s is not None for row in rows):
+        sources.append("rule of Mooncake: FAST'25, equations 1 and 2")
+    longest = max((row.prefix_tokens + row.uncached_tokens for row in rows), default=1)
+    return About(
+        tuple(said),
+        tuple(sources),
+        tuple(left_out),
+        (*_warnings(chosen), *context_warnings(end.model, longest)),
+    )
+
+
+def _said(asked: ReuseOptions, rows: Sequence[PrefixRow]) -> list[str]:
+    """What is taken for granted because it was not given, or follows from what was."""
+    said = []
+    if rows and asked.isl is None:
+        said.append("one token follows the prefix (--isl says how many)")
+    if asked.trace is not None:
+        said += [
+            "one cache serves the whole trace; least recently used blocks go first, of one prompt the last ones",
+            "what is computed is written to every tier, so that a tier has what lies above it, too",
+            "fleet: every request finds the mean of what is found",
+        ]
+    if asked.turns is not None:
+        said.append("turns: nothing is evicted between them; token 1 comes from decode")
+    if any(row.mooncake_bytes_per_s is not None for row in rows):
+        said.append("Mooncake's rule: peak rate, and b = 22 whatever the model's widths")
+    return said
+
+
+def _warnings(chosen: Sequence[TierOption]) -> tuple[str, ...]:
+    """Say which bandwidth is beyond its wire's peak, and which software's copies are small."""
+    found = []
+    for option in chosen:
+        peak, counted = option.tier.value("read_bandwidth"), option.read_bytes_per_s
+        if peak is not None and counted is not None and counted > peak * (1 + 1e-9):
+            found.append(
+                f"{option.tier.name}: {counted / 1e9:g} GB/s a {option.tier.per} exceeds its peak, {peak / 1e9:g} GB/s"
+            )
+    return tuple(found)

@@ -1,0 +1,260 @@
+"""Loading a prefix from each tier against computing it: seconds, gains, and where both cost the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..decision.breakeven import Root, Symbolic
+from ..decision.loading import bandwidth_form, bandwidth_root, tokens_form, tokens_root
+from ..formulas import reuse as book
+from ..inputs.model import Attention, LatentAttention, Model
+from ..memory.kv import bytes_per_gpu
+from ..serving.handover import HoldsKv
+from ..serving.tiers import KvTier
+from .reuse_hits import NO_CAPACITY
+from .reuse_times import NEEDS_GPU, UNKNOWN, Times, mooncake_rule
+from .tiers import TierOption
+
+#: Longest prefix of a break-even where the model states no longest context.
+LONGEST = 1_048_576
+
+
+@dataclass(frozen=True)
+class PrefixRow:
+    """A prefix: its KV, each byte once, and what computing it takes.
+
+    ``recompute_s`` = ``prefill_s`` of the whole prompt - ``after_hit_s`` of the rest over the prefix;
+    ``mooncake_bytes_per_s``: bandwidth above which Mooncake's rule says to load.
+    """
+
+    prefix_tokens: int
+    uncached_tokens: int
+    kv_bytes: float
+    prefill_s: float | None
+    prefill_reason: str | None
+    prefill_bound_s: float | None
+    after_hit_s: float | None
+    recompute_s: float | None
+    recompute_reason: str | None
+    mooncake_bytes_per_s: float | None
+    mooncake_bytes_per_s_reason: str | None
+
+
+@dataclass(frozen=True)
+class LoadRow:
+    """A prefix read from a tier: ``stored_bytes`` as the tier keeps it; nobody else reads meanwhile.
+
+    ``bound_s``: these bytes at the wire's peak. ``gain`` = recompute / load; ``ttft_gain``: whole prefill over load
+    and the rest's. ``break_even_bytes_per_s``: bandwidth at which both take as long, from the closed form.
+    """
+
+    tier: str
+    prefix_tokens: int
+    stored_bytes: float
+    load_s: float
+    bound_s: float | None
+    bound_reason: str | None
+    recompute_s: float | None
+    gain: float | None
+    gain_reason: str | None
+    ttft_gain: float | None
+    ttft_gain_reason: str | None
+    pays: bool | None
+    pays_by_mooncake: bool | None
+    break_even_bytes_per_s: float | None
+    break_even_bytes_per_s_reason: str | None
+    break_even_regime: str | None
+    numeric_bytes_per_s: float | None
+
+
+@dataclass(frozen=True)
+class TierRow:
+    """A tier as one instance sees it: bandwidths of all its paths, room in tokens of this model.
+
+    ``shared_bytes_per_s``: of reads while as much is written. ``piece_bytes``: of one copy on one rank, where the
+    software's layout is known. ``break_even_tokens``: the shortest prefix from which loading pays, by step times;
+    ``closed_form_tokens`` the same by the formula.
+    """
+
+    name: str
+    title: str
+    shared: bool
+    capacity_bytes: float | None
+    capacity_tokens: int | None
+    capacity_reason: str | None
+    bytes_per_token: float
+    fixed_bytes: float
+    read_bytes_per_s: float
+    latency_s: float
+    per_chunk_s: float
+    chunk_tokens: int
+    duplex_factor: float | None
+    duplex_factor_reason: str | None
+    shared_bytes_per_s: float | None
+    shared_bytes_per_s_reason: str | None
+    piece_bytes: float | None
+    piece_bytes_reason: str | None
+    piece_bytes_per_s: float | None
+    break_even_tokens: float | None
+    break_even_reason: str | None
+    regime: str | None
+    closed_form: str | None
+    closed_form_latex: str | None
+    closed_form_tokens: float | None
+    closed_form_reason: str | None
+    closed_form_regime: str | None
+    valid_from: float | None
+    valid_to: float | None
+    distance: float | None
+
+
+def prefix_row(end: HoldsKv, times: Times, prefix: int, uncached: int, kv_bytes: float) -> PrefixRow:
+    """Return what computing a prefix takes."""
+    kind = times.steps.kind if times.steps else None
+    rule, why = mooncake_rule(end.model, kind, prefix)
+    return PrefixRow(
+        prefix_tokens=prefix,
+        uncached_tokens=uncached,
+        kv_bytes=kv_bytes,
+        prefill_s=times.prefill_s(prefix + uncached),
+        prefill_reason=None if times.steps else NEEDS_GPU,
+        prefill_bound_s=times.bound_s(prefix + uncached),
+        after_hit_s=times.prefill_s(uncached, prefix),
+        recompute_s=times.recompute_s(prefix, uncached) if times.known else None,
+        recompute_reason=None if times.known else UNKNOWN,
+        mooncake_bytes_per_s=rule,
+        mooncake_bytes_per_s_reason=why,
+    )
+
+
+def load_row(tier: KvTier, option: TierOption, times: Times, row: PrefixRow) -> LoadRow:
+    """Return what loading a prefix from a tier takes, and gains."""
+    prefix, load = row.prefix_tokens, tier.read_s(row.prefix_tokens)
+    stored = tier.bytes_per_token * prefix + tier.fixed_bytes
+    peak = _peak(tier, option)
+    form = numeric = None
+    if times.known and row.recompute_s is not None:
+        numeric = bandwidth_root(row.recompute_s, tier, prefix)
+        form = bandwidth_form(times.parabola(prefix, row.uncached_tokens), tier, prefix).root
+    gain = None if row.recompute_s is None else float(book.hit_gain(row.recompute_s, load))
+    whole = row.prefill_s is not None and row.after_hit_s is not None
+    rule = row.mooncake_bytes_per_s
+    return LoadRow(
+        tier=tier.name,
+        prefix_tokens=prefix,
+        stored_bytes=stored,
+        load_s=load,
+        bound_s=None if peak is None else stored / peak,
+        bound_reason=option.tier.why_absent("read_bandwidth") if peak is None else None,
+        recompute_s=row.recompute_s,
+        gain=gain,
+        gain_reason=row.recompute_reason,
+        ttft_gain=(row.prefill_s or 0.0) / (load + (row.after_hit_s or 0.0)) if whole else None,
+        ttft_gain_reason=None if whole else NEEDS_GPU,
+        pays=None if gain is None else gain > 1,
+        pays_by_mooncake=None if rule is None else tier.read_bytes_per_s > rule,
+        break_even_bytes_per_s=form.value if form else None,
+        break_even_bytes_per_s_reason=UNKNOWN
+        if form is None
+        else form.regime
+        if form.value is None
+        else None,
+        break_even_regime=form.regime if form and form.value is not None else None,
+        numeric_bytes_per_s=numeric.value if numeric else None,
+    )
+
+
+def _peak(tier: KvTier, option: TierOption) -> float | None:
+    """Peak of all paths, scaled as the bandwidth that counts; what was given above it is its own peak."""
+    stated, counted = option.tier.value("read_bandwidth"), option.read_bytes_per_s
+    if stated is None or not counted:
+        return None
+    return tier.read_bytes_per_s * max(1.0, stated / counted)
+
+
+def tier_row(
+    end: HoldsKv, tier: KvTier, option: TierOption, times: Times, prefix: int, uncached: int
+) -> TierRow:
+    """Return a tier with its break-even length; ``prefix`` is where the closed form's parabola is taken."""
+    longest = end.model.max_context or LONGEST
+    root: Root | None = None
+    form: Symbolic | None = None
+    if times.known:
+        root = tokens_root(lambda tokens: times.recompute_s(tokens, uncached), tier, longest)
+        form = tokens_form(times.parabola(prefix, uncached), tier)
+    bounded = math.isfinite(tier.capacity_bytes)
+    factor, both = _duplex(option)
+    size, rate, why = _pieces(end, option)
+    value = form.root.value if form else None
+    return TierRow(
+        name=tier.name,
+        title=option.tier.title,
+        shared=tier.shared,
+        capacity_bytes=tier.capacity_bytes if bounded else None,
+        capacity_tokens=int(tier.capacity_tokens) if bounded and tier.bytes_per_token else None,
+        capacity_reason=None if bounded else NO_CAPACITY,
+        bytes_per_token=tier.bytes_per_token,
+        fixed_bytes=tier.fixed_bytes,
+        read_bytes_per_s=tier.read_bytes_per_s,
+        latency_s=tier.latency_s,
+        per_chunk_s=tier.per_chunk_s,
+        chunk_tokens=tier.chunk_tokens,
+        duplex_factor=factor,
+        duplex_factor_reason=both if factor is None else None,
+        shared_bytes_per_s=None if factor is None else tier.read_bytes_per_s * min(1.0, factor / 2),
+        shared_bytes_per_s_reason=both if factor is None else None,
+        piece_bytes=size,
+        piece_bytes_reason=why,
+        piece_bytes_per_s=rate,
+        break_even_tokens=root.value if root else None,
+        break_even_reason=UNKNOWN if root is None else root.regime if root.value is None else None,
+        regime=root.regime if root and root.value is not None else None,
+        closed_form=f"prefix = {form.text}" if form and form.text else None,
+        closed_form_latex=f"P = {form.latex}" if form and form.latex else None,
+        closed_form_tokens=value,
+        closed_form_reason=UNKNOWN if form is None else form.root.regime if value is None else None,
+        closed_form_regime=form.root.regime if form and value is not None else None,
+        valid_from=form.root.valid_from if form else None,
+        valid_to=form.root.valid_to if form else None,
+        distance=_less(value, root.value if root else None),
+    )
+
+
+def _less(value: float | None, base: float | None) -> float | None:
+    return None if value is None or base is None else value - base
+
+
+def _duplex(option: TierOption) -> tuple[float | None, str | None]:
+    """Return the duplex factor of a tier at its stated bandwidth, or why there is none."""
+    both, one = option.tier.value("both_ways"), option.tier.used("read")
+    if both is None or one is None:
+        return None, option.tier.why_absent("both_ways")
+    return float(book.duplex_factor(both, one.value)), None
+
+
+def _pieces(end: HoldsKv, option: TierOption) -> tuple[float | None, float | None, str | None]:
+    """Return bytes of one copy on one rank and the bandwidth measured with that size, or why there is none."""
+    tier = option.tier
+    if tier.piece is None or tier.chunk_tokens is None:
+        return None, None, "no software's layout is stated for it"
+    sizes = piece_bytes(end.model, end.kv_dtype, end.tp, tier.chunk_tokens, tier.piece)
+    if not sizes:
+        return None, None, "no layer caches tokens"
+    return min(sizes), tier.bandwidth_of_pieces(min(sizes)), None
+
+
+def piece_bytes(model: Model, kv_dtype: str, tp: int, tokens: int, piece: str) -> Sequence[float]:
+    """Return the bytes of one copy of ``tokens`` tokens on one rank: of all layers, or of each kind of layer.
+
+    Copies by layer hold its keys or its values; a latent is one.
+    """
+    each = [
+        (count, bytes_per_gpu(mixer, kv_dtype, tp) * tokens, isinstance(mixer, LatentAttention))
+        for mixer, count in model.mixers
+        if isinstance(mixer, Attention | LatentAttention) and bytes_per_gpu(mixer, kv_dtype, tp)
+    ]
+    if piece == "chunk":
+        return [sum(count * size for count, size, _ in each)] if each else []
+    return [size if latent else size / 2 for _, size, latent in each]
