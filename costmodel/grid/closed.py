@@ -7,6 +7,8 @@ strategy follows a threshold instead.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +31,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-#: Numbers that are worked on together, points times typical requests: they stay in the cache.
-_BLOCK = 1 << 15
-#: Points of a block, at most and at least.
-_MOST, _LEAST = 4096, 1024
+#: Points that are worked on together: enough that numpy's calls cost little, few enough for the cache.
+BLOCK = 16384
 #: Shares of the prompts that thresholds keep local where none is given.
 KEPT = (0.25, 0.5, 0.75, 1.0)
 STRATEGIES: tuple[Strategy, ...] = (COLOCATED, CHUNKED, DISAGGREGATED, DEFLECTED)
@@ -97,11 +97,10 @@ class ClosedGrid:
 
         rows, requests = laid_out(points, self.deployment, self.points)
         grid = _Grid(self, requests, points.workload)
-        size = max(_LEAST, min(_MOST, _BLOCK // requests.uncached.shape[1]))
         parts, thresholds = [], []
         with np.errstate(all="ignore"):  # of points that a mask leaves out
-            for start in range(0, len(rows.rate), size):
-                found, threshold = grid.block(rows.of(slice(start, start + size)))
+            for start in range(0, len(rows.rate), BLOCK):
+                found, threshold = grid.block(rows.of(slice(start, start + BLOCK)))
                 parts.append(found)
                 thresholds.append(threshold)
             strategies = [joined(list(blocks)) for blocks in zip(*parts)]
@@ -141,11 +140,21 @@ class _Grid:
         """Return the figures of every strategy at some points, and the thresholds of the deflected one."""
         import numpy as np
 
-        none = np.zeros(len(rows.mix), np.intp)
         pooled = [self._figures(rows, place, None) for place in (0, 1)]
-        plain = self._figures(rows, 2, none)
-        deflected, threshold = self._deflected(rows, plain)
-        return [*pooled, plain, deflected], threshold
+        none = np.zeros(len(rows.mix), np.intp)
+        tried = [(np.arange(len(none)), none, rows.threshold), *self._thresholds(rows)]
+        ends = np.cumsum([len(at) for at, _, _ in tried])
+        every = np.concatenate([at for at, _, _ in tried])
+        split = self._figures(rows.of(every), 2, np.concatenate([local for _, local, _ in tried]))
+        parts = [split.of(slice(end - len(at), end)) for end, (at, _, _) in zip(ends, tried)]
+        best, threshold = parts[0].copied(), rows.threshold.copy()
+        fresh = np.ones(len(none), bool)
+        for found, (at, _, limit) in zip(parts[1:], tried[1:]):
+            better = fresh[at] | _less(found, best.of(at))
+            best.put(at[better], found.of(better))
+            threshold[at[better]] = limit[better]
+            fresh[at] = False
+        return [*pooled, parts[0], best], threshold
 
     def _figures(self, rows: Rows, place: int, local: Array | None) -> Figures:
         """Figures of one strategy, which keeps the ``local`` shortest prompts where it decodes."""
@@ -154,34 +163,25 @@ class _Grid:
         outcome = strategies.pooled(whole=place == 0) if local is None else strategies.split(local)
         return figures(outcome, load, self.workload, self.fits[place][rows.mix])
 
-    def _deflected(self, rows: Rows, plain: Figures) -> tuple[Figures, Array]:
-        """Return the figures under the threshold of each point, or under the best, and that threshold."""
+    def _thresholds(self, rows: Rows) -> Iterator[tuple[Array, Array, Array]]:
+        """Yield points with how many of their shortest prompts a threshold keeps local, at least one, and it."""
         import numpy as np
 
-        best, threshold = plain.of(np.arange(len(rows.mix))), rows.threshold.copy()
-        sizes = self.requests.uncached
-        given = ~np.isnan(threshold)
-        before = np.full(len(rows.mix), -1)
-        for candidate in (np.nan, *KEPT):
-            limit = _threshold(sizes, candidate)[rows.mix] if candidate == candidate else threshold
-            local = (sizes[rows.mix] < limit[:, None]).sum(-1)
-            asked = given if candidate != candidate else ~given & (local != before)
-            at = np.flatnonzero(asked & (local > 0))
-            if len(at):
-                found = self._figures(rows.of(at), 3, local[at])
-                better = given[at] | (before[at] < 0) | _less(found, best.of(at))
-                best.put(at[better], found.of(better))
-                threshold[at[better]] = limit[at[better]]
-            before = np.where(asked, local, before)
-        return best, threshold
-
-
-def _threshold(sizes: Array, kept: float) -> Array:
-    """Threshold of each mix that keeps this share of its prompts local: all up to that quantile."""
-    import math
-
-    found: Array = sizes[:, math.ceil(kept * sizes.shape[1]) - 1] + 1
-    return found
+        sizes, open_ = self.requests.uncached, np.isnan(rows.threshold)
+        given = np.flatnonzero(~open_)
+        if len(given):
+            limit = rows.threshold[given]
+            local = (sizes[rows.mix[given]] < limit[:, None]).sum(-1)
+            some = local > 0
+            yield given[some], local[some], limit[some]
+        at, before = np.flatnonzero(open_), np.zeros(len(sizes), np.intp)
+        for kept in KEPT:
+            limits = sizes[:, math.ceil(kept * sizes.shape[1]) - 1] + 1  # all up to that quantile
+            local = (sizes < limits[:, None]).sum(-1)
+            new = at[(local > before)[rows.mix[at]]]
+            if len(new):
+                yield new, local[rows.mix[new]], limits[rows.mix[new]]
+            before = local
 
 
 def _less(new: Figures, old: Figures) -> Array:

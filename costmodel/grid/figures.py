@@ -46,6 +46,10 @@ class Figures(NamedTuple):
         """Those of some points."""
         return Figures(*(column[..., rows] for column in self))
 
+    def copied(self) -> Figures:
+        """The same, to be written to."""
+        return Figures(*(column.copy() for column in self))
+
     def put(self, rows: Array, other: Figures) -> None:
         """Write the figures of some points."""
         for column, values in zip(self, other):

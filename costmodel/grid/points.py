@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import InputError
 from ..inputs.workload import LONGEST, Workload
 from ..serving.deployment import MOST_INSTANCES, Deployment
+from .classes import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -104,9 +105,9 @@ def laid_out(points: GridPoints, deployment: Deployment, strata: int) -> tuple[R
     arrays = [np.asarray(defaults[n] if given[n] is None else given[n], dtype=np.float64) for n in defaults]
     lengths = [np.asarray(np.nan if given[n] is None else given[n], dtype=np.float64) for n in _LENGTHS]
     spread = [column.ravel() for column in np.broadcast_arrays(*arrays, *lengths)]
-    mix, distinct = _distinct(spread[len(arrays) :])
+    first, mix = distinct(*spread[len(arrays) :])
     rows = Rows(*[*spread[: len(arrays)], mix])
-    return rows, _requests(points.workload, distinct, strata)
+    return rows, _requests(points.workload, [column[first] for column in spread[len(arrays) :]], strata)
 
 
 _LENGTHS = ("isl", "osl", "cached")
@@ -144,21 +145,6 @@ def _checked(name: str, value: ArrayLike) -> Array:
         sign = "" if name in _WHOLE else ", not negative" if name in _MAY_BE_NONE else " above 0"
         raise InputError(f"{name} of a grid is {kind}{sign}, not {found[bad].ravel()[0]:g}")
     return found
-
-
-def _distinct(columns: list[Array]) -> tuple[Array, list[Array]]:
-    """Return which mix of lengths each point has, and the mixes, a column of each quantity."""
-    import numpy as np
-
-    key = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        if len(column) and not (column == column[0]).all() and not np.isnan(column[0]):
-            values, place = np.unique(column, return_inverse=True)
-            key = key * len(values) + place
-            if len(columns) > 1:  # keep keys small
-                key = np.unique(key, return_inverse=True)[1]
-    _, first, mix = np.unique(key, return_index=True, return_inverse=True)
-    return mix, [column[first] for column in columns]
 
 
 def _requests(workload: Workload | None, lengths: list[Array], strata: int) -> Requests:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..evaluate.sharing import _NARROW
+from .classes import distinct
 from .prompts import PromptTable
 from .waits import Moments, Queues, mean_wait, moments
 
@@ -14,46 +15,74 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-class Sharing(NamedTuple):
-    """Typical prompts in whole steps: ``own`` seconds of each, ``fixed`` of which any step takes; the ``most`` prompts
-    of a step, and the mean seconds that one more ``added`` and those ``behind`` add.
-    """
+class _Prompts(NamedTuple):
+    """Typical prompts of classes of points: seconds of each in a step of its own, and their weights."""
 
     own: Array
     weights: Array
+
+
+class Sharing(NamedTuple):
+    """Prompts in whole steps: ``mean``, variance and ``least`` of the seconds of one in a step of its own, ``fixed`` of
+    which any step takes; the ``most`` prompts of a step, and the mean seconds that one more ``added`` and those
+    ``behind`` add. ``place``: the class of each point.
+    """
+
+    mean: Array
+    variance: Array
+    least: Array
     fixed: Array
     most: Array
     added: Array
     behind: Array
+    place: Array
 
     def of(self, rows: Any) -> Sharing:
         """Those of some points."""
         return Sharing(*(column[rows] for column in self))
 
-    def takes(self, size: Array) -> Moments:
+    def takes(self, size: Array, prompts: _Prompts) -> Moments:
         """Seconds that a prompt takes of an instance where so many share a step."""
         import numpy as np
 
         saved = self.fixed * (1 - 1 / size)
-        return moments(np.maximum(0.0, self.own - saved[:, None]), self.weights)
+        mean = self.mean - saved
+        safe = np.where(mean > 0, mean, 1.0)
+        found = Moments(mean, np.where(mean > 0, self.variance / safe**2, 0.0))
+        short = np.flatnonzero(self.least < saved)  # some prompts save more than they take: one by one
+        if len(short):
+            own, weights = prompts.own[self.place[short]], prompts.weights[self.place[short]]
+            found.mean[short], found.scv[short] = moments(np.maximum(0.0, own - saved[short, None]), weights)
+        return found
 
 
-def sharing(prompts: PromptTable, mix: Array, budget: Array, weights: Array) -> Sharing:
-    """Return how the typical prompts of each point share steps of at most ``budget`` tokens."""
+def sharing(
+    prompts: PromptTable, mix: Array, budget: Array, weights: Array, local: Array
+) -> tuple[Sharing, _Prompts]:
+    """Return how the typical prompts of each point share steps of at most ``budget`` tokens.
+
+    ``local`` tells ``weights`` apart.
+    """
     import numpy as np
 
+    first, place = distinct(mix, budget, local)
+    mix, budget, weights = mix[first], budget[first], weights[first]
     own, sizes = prompts.alone[mix], prompts.requests.uncached[mix]
     total = weights.sum(-1)
     partners = _partners(budget[:, None] - sizes, sizes, weights)
     shares = np.flatnonzero((total > 0) & partners.any(-1))
     fixed = np.zeros(len(mix))
     if len(shares):
-        mean = np.rint((sizes[shares] * weights[shares]).sum(-1) / total[shares])
-        fixed[shares] = prompts.saved(mean, mix[shares])
+        tokens = np.rint((sizes[shares] * weights[shares]).sum(-1) / total[shares])
+        fixed[shares] = prompts.saved(tokens, mix[shares])
+    mean = moments(own, weights).mean
+    variance = moments((own - mean[:, None]) ** 2, weights).mean
+    least = np.where(weights > 0, own, np.inf).min(-1)
     most = 1 + moments(partners, weights).mean
-    added = moments(own, weights).mean - fixed
+    added = mean - fixed
     behind = np.where(most > 1, moments(partners * (added / 2)[:, None], weights).mean, 0.0)
-    return Sharing(own, weights, fixed, most, added, behind)
+    columns = (mean, variance, least, fixed, most, added, behind)
+    return Sharing(*(column[place] for column in columns), place), _Prompts(own, weights)
 
 
 def _partners(rooms: Array, sizes: Array, weights: Array) -> Array:
@@ -83,21 +112,24 @@ def _sums(values: Array, counts: Array) -> Array:
     return np.take_along_axis(sums, counts, axis=1)
 
 
-def step_sizes(shared: Sharing, queues: Queues) -> Array:
+def step_sizes(shared: Sharing, prompts: _Prompts, queues: Queues) -> Array:
     """Mean number of prompts in the step of one that waited: the halvings of the scalar code, all points at once."""
     import numpy as np
 
     low, high = np.ones(len(shared.most)), shared.most.copy()
     rows = np.flatnonzero(high - low > _NARROW)
+    shared, queues = shared.of(rows), queues.of(rows)
     while len(rows):
         size = (low[rows] + high[rows]) / 2
-        queue = queues.of(rows)
-        taken = shared.of(rows).takes(size)
-        up = queue.rate * taken.mean >= queue.servers
+        taken = shared.takes(size, prompts)
+        up = queues.rate * taken.mean >= queues.servers
         calm = np.flatnonzero(~up)
-        wait = mean_wait(queue.of(calm), Moments(taken.mean[calm], taken.scv[calm]))
-        up[calm] = 1 + 2 * wait * queue.rate[calm] / queue.servers[calm] > size[calm]
+        queue = queues.of(calm)
+        wait = mean_wait(queue, Moments(taken.mean[calm], taken.scv[calm]))
+        up[calm] = 1 + 2 * wait * queue.rate / queue.servers > size[calm]
         low[rows] = np.where(up, size, low[rows])
         high[rows] = np.where(up, high[rows], size)
-        rows = rows[high[rows] - low[rows] > _NARROW]
+        wide = high[rows] - low[rows] > _NARROW
+        if not wide.all():
+            rows, shared, queues = rows[wide], shared.of(wide), queues.of(wide)
     return high

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _ROUNDS = 60
+#: Numbers that are worked on together where each typical prompt counts, so that they stay in the cache.
+_SLAB = 1 << 16
 
 
 class Offered(NamedTuple):
@@ -87,22 +89,24 @@ class Whole(NamedTuple):
     service: Array
 
 
-def whole_line(prompts: PromptTable, mix: Array, budget: Array, weights: Array, queues: Queues) -> Whole:
-    """Prompts that queue to run whole; waits are 0 where the queue is not stable."""
+def whole_line(
+    prompts: PromptTable, mix: Array, budget: Array, weights: Array, local: Array, queues: Queues
+) -> Whole:
+    """Prompts that queue to run whole; waits are 0 where the queue is not stable. ``local`` tells ``weights`` apart."""
     import numpy as np
 
-    shared = sharing(prompts, mix, budget, weights)
-    least = queues.rate * shared.takes(shared.most).mean / queues.servers
+    shared, typical = sharing(prompts, mix, budget, weights, local)
+    least = queues.rate * shared.takes(shared.most, typical).mean / queues.servers
     size = shared.most.copy()
     stable = np.flatnonzero(least < 1)
-    size[stable] = step_sizes(shared.of(stable), queues.of(stable))
-    takes = shared.takes(size)
+    size[stable] = step_sizes(shared.of(stable), typical, queues.of(stable))
+    takes = shared.takes(size, typical)
     busy = queues.rate * takes.mean / queues.servers
     wait, behind = np.zeros(len(mix)), np.zeros(len(mix))
     at = queues.of(stable)
     wait[stable] = mean_wait(at, Moments(takes.mean[stable], takes.scv[stable]))
     behind[stable] = behind_of(shared.behind[stable], shared.added[stable], at, wait[stable])
-    return Whole(wait, behind, busy, least, moments(shared.own, weights).mean)
+    return Whole(wait, behind, busy, least, shared.mean)
 
 
 def behind_of(most: Array, added: Array, queues: Queues, wait: Array) -> Array:
@@ -118,7 +122,7 @@ def whole_station(prompts: PromptTable, offered: Offered, queues: Queues) -> Sta
 
     steps = prompts.steps
     weights = of_local(offered.local, prompts.alone.shape[1])
-    whole = whole_line(prompts, offered.mix, offered.budget, weights, queues)
+    whole = whole_line(prompts, offered.mix, offered.budget, weights, offered.local, queues)
     decoding = offered.tokens * (steps.decodes(offered.most, offered.context) / offered.most)
     room = 1 - whole.busy
     utilisation = whole.utilisation + decoding
@@ -163,12 +167,26 @@ class _Mixed(NamedTuple):
     """Mixed steps: seconds, of which ``riding`` the attention that decodes add; ``full`` without the chunk's own."""
 
     size: Array
-    row: Array
     riding: Array
     full: Array
     length: Array
     busy: Array
     gap: Array
+
+
+class _Own(NamedTuple):
+    """A prompt's own time in chunks: mean and variation where every step holds a ``full`` chunk, mean where it is
+    ``alone``, and what prompts ``behind`` may add to it.
+    """
+
+    full: Array
+    scv: Array
+    alone: Array
+    behind: Array
+
+    def of(self, rows: Any) -> _Own:
+        """Those of some points."""
+        return _Own(*(column[rows] for column in self))
 
 
 class MixedStation:
@@ -204,7 +222,7 @@ class MixedStation:
         length = steps.host(full + attention / count, batch)
         busy = np.minimum(1.0, offered.prompts * count * length / offered.instances)
         gap = 1 / (busy / length + (1 - busy) / seen_step(steps, batch, offered))
-        return _Mixed(size, row, riding, full, length, busy, gap)
+        return _Mixed(size, riding, full, length, busy, gap)
 
     def found(self, queues: Queues) -> Station:
         """Return the states."""
@@ -215,43 +233,50 @@ class MixedStation:
         crowding = full / offered.most
         step = seen_step(self.steps, batch, offered)
         mixed = self.at(slice(None), batch)
-        weights = of_local(offered.local, self.prompts.alone.shape[1])
-        own, alone = self._in_chunks(mixed, batch)
-        takes, single = moments(own, weights), moments(alone, weights).mean
-        busy = offered.prompts * takes.mean / offered.instances
+        own = self._in_chunks(mixed, batch)
+        busy = offered.prompts * own.full / offered.instances
         utilisation = np.maximum(busy, crowding)
-        found = Station(
-            utilisation, crowding, batch, step, step.copy(), np.zeros(len(step)), takes.mean.copy()
-        )
+        found = Station(utilisation, crowding, batch, step, step.copy(), np.zeros(len(step)), own.full.copy())
         stable = np.flatnonzero(utilisation < 1)
-        at, busy = queues.of(stable), busy[stable]
-        most = moments(np.maximum(0.0, own + (mixed.length / 2)[:, None] - alone), weights).mean[stable]
-        mean = takes.mean[stable]
-        wait = mean_wait(at, Moments(mean, takes.scv[stable]))
-        behind = behind_of(most, mean, at, wait)
+        at, busy, own = queues.of(stable), busy[stable], own.of(stable)
+        wait = mean_wait(at, Moments(own.full, own.scv))
+        behind = behind_of(own.behind, own.full, at, wait)
         lag = np.minimum(1.0, batch[stable]) * step[stable] / 2
         found.gap[stable] = mixed.gap[stable]
         found.wait[stable] = (1 - busy) * lag + wait
-        found.service[stable] = busy * mean + (1 - busy) * single[stable] + behind
+        found.service[stable] = busy * own.full + (1 - busy) * own.alone + behind
         return found
 
-    def _in_chunks(self, mixed: _Mixed, batch: Array) -> tuple[Array, Array]:
-        """Seconds of each typical prompt where every step holds a full chunk, and where it is alone."""
+    def _in_chunks(self, mixed: _Mixed, batch: Array) -> _Own:
+        """Means over the typical prompts in chunks, slab by slab."""
         import numpy as np
 
-        steps, size, beside = self.steps, mixed.size[:, None], batch[:, None]
-        tokens = self.prompts.requests.uncached[self.offered.mix]
-        attention = self.prompts.cut(self.offered.mix, mixed.size)[0].attention[mixed.row]
-        step, riding = mixed.full[:, None], mixed.riding[:, None]
+        strata = self.prompts.alone.shape[1]
+        size = max(1, _SLAB // strata)
+        parts = [self._slab(slice(start, start + size), mixed, batch) for start in range(0, len(batch), size)]
+        return _Own(*(np.concatenate(columns) for columns in zip(*parts))) if parts else _Own(*[batch] * 4)
+
+    def _slab(self, rows: slice, mixed: _Mixed, batch: Array) -> _Own:
+        import numpy as np
+
+        steps, offered = self.steps, self.offered.of(rows)
+        size, beside = mixed.size[rows, None], batch[rows, None]
+        step, riding = mixed.full[rows, None], mixed.riding[rows, None]
+        cut, row = self.prompts.cut(offered.mix, mixed.size[rows])
+        tokens, attention = self.prompts.requests.uncached[offered.mix], cut.attention[row]
         whole, rest = np.divmod(tokens, size)
-        last = steps.tokens(np.maximum(1.0, rest + beside), np.broadcast_to(beside + 1, rest.shape)) + riding
+        last = steps.tokens(np.maximum(1.0, rest + beside), beside + 1) + riding
         if steps.waits_for_host:
             mean = attention * size / tokens
             step = step + steps.host(step + mean, beside) - (step + mean)
             part = mean * rest / size
             last = last + steps.host(last + part, beside + 1) - (last + part)
         alone = whole * step + attention + np.where(rest > 0, last, 0.0)
-        return tokens / size * step + attention, alone
+        full = tokens / size * step + attention
+        weights = of_local(offered.local, self.prompts.alone.shape[1])
+        takes = moments(full, weights)
+        behind = np.maximum(0.0, full + mixed.length[rows, None] / 2 - alone)
+        return _Own(takes.mean, takes.scv, moments(alone, weights).mean, moments(behind, weights).mean)
 
 
 def fixed_point(need: Callable[[Array, Array], Array], most: Array) -> tuple[Array, Array]:

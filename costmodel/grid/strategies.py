@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..formulas.waiting import mg1_wait
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
+from .classes import distinct
 from .load import Copies, Load
+from .points import Rows
 from .prompts import PromptTable
 from .stations import MixedStation, Station, decode_station, nothing, of_local, whole_line, whole_station
-from .waits import moments
+from .waits import Moments, moments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,16 +108,12 @@ class Strategies:
         import numpy as np
 
         load, prompts = self.load, self.prompts[self.deployment.prefill]
-        rows, sends = load.rows.of(at), load.mixes.sends[load.rows.mix[at]]
-        away = 1 - of_local(local, load.strata)
-        share = away.mean(-1)
-        servers, lanes = rows.prefill, np.minimum(rows.prefill, rows.decode)
-        copied = away * sends
-        copies = rows.rate * copied.mean(-1)
-        wires, hand = self.copies.seconds(rows.mix, rows.nics, rows.control_s)
-        wire = moments(wires, copied)
-        queues = Load(self.deployment, rows, load.mixes).queues(share, servers)
-        line = whole_line(prompts, rows.mix, rows.token_budget, away, queues)
+        rows, away = load.rows.of(at), 1 - of_local(local, load.strata)
+        lanes = np.minimum(rows.prefill, rows.decode)
+        wire, hand, share = self._copied(rows, away, local)
+        copies = rows.rate * share
+        queues = Load(self.deployment, rows, load.mixes).queues(away.mean(-1), rows.prefill)
+        line = whole_line(prompts, rows.mix, rows.token_budget, away, local, queues)
         use = line.utilisation
         link_use = copies * wire.mean / lanes
         wait, behind = np.where(use < 1, line.wait, np.inf), np.where(use < 1, line.behind, 0.0)
@@ -124,6 +122,17 @@ class Strategies:
         queued = (port > 0) & (link_use < 1)
         safe = np.where(queued, port, 0.0)
         link = np.where(queued, mg1_wait.function(safe, wire.mean, wire.scv), 0.0)
-        return Remote(
-            use, wait, line.service + behind, link_use, link, moments(hand, copied).mean, copies / rows.rate
+        return Remote(use, wait, line.service + behind, link_use, link, hand, copies / rows.rate)
+
+    def _copied(self, rows: Rows, away: Array, local: Array) -> tuple[Moments, Array, Array]:
+        """Moments of a copy on a free link, its mean hand-over, and the share of all requests that are copied."""
+        first, place = distinct(rows.mix, local, rows.nics, rows.control_s)
+        mix = rows.mix[first]
+        copied = away[first] * self.load.mixes.sends[mix]
+        wires, hand = self.copies.seconds(mix, rows.nics[first], rows.control_s[first])
+        wire = moments(wires, copied)
+        return (
+            Moments(wire.mean[place], wire.scv[place]),
+            moments(hand, copied).mean[place],
+            copied.mean(-1)[place],
         )
