@@ -15,6 +15,7 @@ CORE = [
     for name in (
         "timeline",
         "prefix",
+        "tiers",
         "busy",
         "feed",
         "ideal",
@@ -24,6 +25,7 @@ CORE = [
         "use",
         "server",
         "server_router",
+        "moves",
         "replay",
     )
 ]

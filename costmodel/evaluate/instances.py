@@ -13,7 +13,9 @@ from ..serving.memory import KvPool
 from ..serving.strategies import Schedule
 from ..serving.table import StepTable
 from .prefix import PrefixCache
+from .reading import Port
 from .tasks import Prompt, Sequence_
+from .tiers import Prefixes
 from .timeline import PoolUse
 
 
@@ -34,6 +36,8 @@ class Instance:
         self.mixes = schedule is Schedule.CHUNKED
         self.settings, self.cap = settings, cap
         self.cache = PrefixCache(pool.held_bytes(1))
+        self.prefixes = Prefixes(self.cache, (), times)
+        self.ports: list[Port] = []
         self.waiting: deque[Prompt] = deque()
         self.partial: list[Prompt] = []
         self.running: list[Sequence_] = []
@@ -170,7 +174,7 @@ class Instance:
             record = prompt.record
             if record.p0 < 0:
                 record.p0 = now
-                record.queue = now - record.request.arrival_s - record.admission
+                record.queue = now - record.request.arrival_s - record.load - record.admission
         self.busy, self._started = True, now
         batch = len(self.running) if self._decoding else 0
         for sequence in self.running if batch else ():

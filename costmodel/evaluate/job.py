@@ -12,6 +12,7 @@ class Job(Record):
     As a prompt: ``tokens`` to compute over the ``cached`` ones, ``done`` so far and ``taken`` by the step under
     way, ``placed`` when, ``copies`` where its KV leaves. As a decode: steps ``left`` when it joined, after step
     ``begun`` of its instance, the first of them over ``context`` tokens, the last number ``ends`` (-1: none);
+    ``reading``: reads under way that it waits for.
     ``again``: its first step recomputes the last prompt token; ``gathered`` and ``stalled`` are the instance's
     totals then. ``entered`` in which order, with KV of ``admitted`` tokens and ``held`` bytes a GPU.
 
@@ -21,7 +22,7 @@ class Job(Record):
 
     __slots__ = (
         "admitted", "again", "begun", "context", "copies", "done", "ends", "entered", "gathered", "held", "isl",
-        "left", "lost", "outputs", "placed", "resumes", "since", "stalled", "taken", "tokens",
+        "left", "lost", "outputs", "placed", "reading", "resumes", "since", "stalled", "taken", "tokens",
     )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
@@ -43,7 +44,9 @@ class Job(Record):
         self.prefill_on = self.decode_on = self.ends = -1
         self.copies = self.resumes = self.again = False
         self.ahead = self.ahead_tokens = 0
-        self.cached = self.preempted = self.tokens = self.done = self.taken = self.lost = self.entered = 0
+        self.cached = self.read = self.reading = self.preempted = self.tokens = self.done = self.taken = (
+            self.lost
+        ) = self.entered = 0
         self.held = self.admitted = self.left = self.context = self.begun = 0
         self.p1 = self.reserved = self.copied = self.d0 = self.first = self.gathered = self.stalled = 0.0
         self.queue = self.admission = self.seating = self.load = self.stretch = self.link = self.handover = (

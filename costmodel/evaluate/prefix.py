@@ -42,6 +42,8 @@ class PrefixCache:
             self.tokens -= blocks.popitem(last=False)[1]
 
 
-def copied_tokens(request: Request, cache: PrefixCache) -> int:
-    """Prompt tokens whose KV a decode instance lacks; a cached prefix of unknown blocks lies on both sides."""
-    return request.isl - cache.hit(request) if request.blocks else request.uncached_tokens
+def copied_tokens(request: Request, cache: PrefixCache, *, prefix: bool = False) -> int:
+    """Prompt tokens whose KV a decode instance lacks; ``prefix``: it lacks a cached prefix of unknown blocks, too."""
+    if request.blocks:
+        return request.isl - cache.hit(request)
+    return request.isl if prefix else request.uncached_tokens

@@ -3,7 +3,7 @@
 It interprets a :class:`~costmodel.serving.strategies.Strategy` over a deployment, request by request and step by
 step. Replay must agree with it; they share step times, limits, the router and prefix caches, and nothing else.
 
-Order of events: everything that happens at one instant (steps that end, copies that end, arrivals) happens
+Order of events: everything that happens at one instant (steps, copies and reads that end, arrivals) happens
 before the steps that begin at it.
 """
 
@@ -23,11 +23,13 @@ from .ideal import Ideal
 from .instances import Instance
 from .limits import check_fits, limits
 from .prefix import copied_tokens
+from .reading import Port, Read
 from .routing import Router, mixed_cap
 from .tasks import Prompt, Sequence_, decode_of
+from .tiers import prefixes, shared_stores, used
 from .timeline import PoolUse, Record, Run
 
-_STEP_END, _WIRE_END, _COPIED, _ARRIVAL = 0, 1, 2, 3
+_STEP_END, _WIRE_END, _COPIED, _READ, _ARRIVAL = 0, 1, 2, 3, 4
 
 
 class Copy(NamedTuple):
@@ -60,16 +62,20 @@ class Reference:
         self.ideal = ideal or Ideal(list(self.times.values()))
         cap, number = mixed_cap(strategy, slo), 0
         self.pools: dict[Role, list[Instance]] = {}
+        shared = shared_stores(deployment)
         for spec in strategy.pools:
             pool = self.pools[spec.role] = []
             for kind, memory in deployment.pool(spec.role):
                 times_ = self.times[kind]
-                pool.append(Instance(number, kind, times_, memory, spec.schedule, self.settings, cap))
+                inst = Instance(number, kind, times_, memory, spec.schedule, self.settings, cap)
+                inst.prefixes = prefixes(deployment, spec.role, inst.cache, times_, shared)
+                inst.ports = [Port() for _ in deployment.tiers]
+                pool.append(inst)
                 number += 1
         self.router = Router(strategy, self.pools, deployment, slo)
         self.events: list[tuple[float, int, int, object]] = []
         self.order = 0
-        self.copies: list[Copy] = []
+        self.copies: list[Copy | Read] = []
         self.records: list[Record] = []
         self.limits = limits(strategy, deployment)
         self.feed, self.constant = Feed(()), deployment.request_latency
@@ -88,7 +94,8 @@ class Reference:
         while self.events and not self.stopped:
             self._instant()
         span = max((r.end for r in self.records if r.finished), default=0.0)
-        return Run(self.strategy.name, self.records, self._uses(span), span)
+        instances = [inst.prefixes for pool in self.pools.values() for inst in pool]
+        return Run(self.strategy.name, self.records, self._uses(span), span, used(instances, span))
 
     def _next(self, now: float) -> None:
         """Let the next request arrive."""
@@ -120,6 +127,9 @@ class Reference:
             elif what == _COPIED:
                 assert isinstance(payload, Copy)
                 touched += self._copied(payload, now)
+            elif what == _READ:
+                assert isinstance(payload, Read)
+                touched += self._read_ends(payload, now)
             else:
                 assert isinstance(payload, Record)
                 touched.append(self._arrive(payload, now))
@@ -132,18 +142,61 @@ class Reference:
             self._next(now)
         request = record.request
         inst: Instance
-        inst, cached, copies = self.router.place(request, now)
+        inst, cached, copies, reads = self.router.place(request, now)
         record.route = "remote" if copies else "local"
         record.cached, record.prefill_on = cached, inst.number
-        record.ahead, record.ahead_tokens = len(inst.waiting) + len(inst.partial), inst.pending_tokens
-        inst.waiting.append(Prompt(record, copies, request.isl - cached, cached, now))
-        inst.pending_tokens += request.isl - cached
+        record.read = sum(tokens for _, tokens in reads)
+        prompt = Prompt(record, copies, request.isl - cached, cached, now)
+        inst.pending_tokens += prompt.tokens
         inst.load += 1
         inst.placed += 1
         if not copies:
             inst.committed += inst.admitted_bytes(request)
             record.decode_on = inst.number
+        if reads:
+            self._read(prompt, inst, reads, now)
+        else:
+            self._join(prompt, inst, now)
         return inst
+
+    def _join(self, prompt: Prompt, inst: Instance, now: float) -> None:
+        """Put a prompt into the queue: its own tokens wait there, and those ahead of it."""
+        record, prompt.placed = prompt.record, now
+        record.load = now - record.request.arrival_s
+        record.ahead = len(inst.waiting) + len(inst.partial)
+        record.ahead_tokens = inst.pending_tokens - prompt.tokens
+        inst.waiting.append(prompt)
+
+    # --- reads of tiers ------------------------------------------------------------------------------
+
+    def _read(self, prompt: Prompt, inst: Instance, reads: Iterable[tuple[int, int]], now: float) -> None:
+        """Let a prompt's reads wait for their ports, one for each tier."""
+        for place, tokens in reads:
+            tier = self.deployment.tiers[place]
+            port = None if tier.on_link else inst.ports[place]
+            read = Read(prompt, inst, tier.read_s(tokens), port)
+            prompt.reading += 1
+            if port is None:
+                self.copies.append(read)
+            else:
+                port.waiting.append(read)
+                self._start_read(port, now)
+        self._start_copies(now)
+
+    def _start_read(self, port: Port, now: float) -> None:
+        if port.waiting and not port.busy:
+            port.busy, read = True, port.waiting.popleft()
+            self._push(now + read.seconds, _READ, read)
+
+    def _read_ends(self, read: Read, now: float) -> list[Instance]:
+        if read.port is not None:
+            read.port.busy = False
+            self._start_read(read.port, now)
+        read.prompt.reading -= 1
+        if read.prompt.reading:
+            return []
+        self._join(read.prompt, read.inst, now)
+        return [read.inst]
 
     # --- steps ---------------------------------------------------------------------------------------
 
@@ -204,6 +257,7 @@ class Reference:
         record.p1 = now
         record.stretch = now - record.p0 - record.redone - record.ideal_prefill
         inst.cache.add(record.request, inst.pool.pool_bytes - inst.used_bytes)
+        inst.prefixes.write(record.request, prompt.tokens)
         sequence = decode_of(record, again=prompt.copies and self.first_token == "recompute")
         sequence.held, sequence.entered = prompt.held, prompt.entered
         if not prompt.copies:
@@ -260,7 +314,7 @@ class Reference:
         self, sequence: Sequence_, source_held: int, source: Instance, target: Instance, now: float
     ) -> None:
         record, path = sequence.record, self.deployment.path
-        tokens = copied_tokens(record.request, target.cache)
+        tokens = copied_tokens(record.request, target.cache, prefix=self.deployment.copies_prefix)
         wire = path.wire_s(tokens)
         # Layers copied during prefill are hidden only if memory had been reserved by then.
         hidden = wire - path.exposed_s(tokens, record.p1 - record.p0) if now == record.p1 else 0.0
@@ -270,8 +324,18 @@ class Reference:
         self._start_copies(now)
 
     def _start_copies(self, now: float) -> None:
-        """Start every copy whose two ends are both free, in order of reservation; others may pass one that waits."""
+        """Start every copy whose two ends are both free, in order of reservation; others may pass one that waits.
+
+        Reads that cross the same ports take turns with copies.
+        """
         for copy in tuple(self.copies):
+            if isinstance(copy, Read):
+                if copy.inst.link_free <= now:
+                    self.copies.remove(copy)
+                    copy.inst.link_free = end = now + copy.seconds
+                    self._push(end, _WIRE_END, None)
+                    self._push(end, _READ, copy)
+                continue
             sequence, _, source, target, wire, hidden = copy
             record = sequence.record
             if source.link_free > now or target.link_free > now:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from ..inputs.workload import Request, Slo
 from ..serving.deployment import Deployment
@@ -22,27 +22,18 @@ from .feed import Feed
 from .ideal import Ideal
 from .job import Job
 from .limits import check_fits, limits
+from .moves import COPIED, READ, Copy, Moves
 from .prefix import copied_tokens
 from .routing import mixed_cap
 from .server import Server
 from .server_router import ServerRouter
-from .timeline import PoolUse, Record, Run
+from .tiers import prefixes, shared_stores, used
+from .timeline import PoolUse, PrefixUse, Record, Run
 
-_STEP_END, _PORTS_FREE, _COPIED = 0, 1, 2
-
-
-class Copy(NamedTuple):
-    """A copy that waits or is under way: its ends, its time on the wire, and the part hidden by prefill."""
-
-    job: Job
-    source_held: int
-    source: Server
-    target: Server
-    wire: float
-    hidden: float
+_STEP_END = 0
 
 
-class Replay:
+class Replay(Moves):
     """One replay: the servers of a strategy's pools, a router and the queue of events."""
 
     def __init__(
@@ -55,23 +46,25 @@ class Replay:
     ) -> None:
         self.strategy, self.deployment = strategy, deployment
         settings = deployment.settings
-        self.first_token, self.control_s = settings.first_token, deployment.path.control_s
+        super().__init__(deployment)
+        self.first_token = settings.first_token
         self.times = times or step_tables(deployment.kinds)
         self.ideal = ideal or Ideal(list(self.times.values()))
         cap, number = mixed_cap(strategy, slo), 0
         self.pools: dict[Role, list[Server]] = {}
+        shared = shared_stores(deployment)
+        self.copies_prefix = deployment.copies_prefix
         for spec in strategy.pools:
             pool = self.pools[spec.role] = []
             for kind, memory in deployment.pool(spec.role):
-                pool.append(Server(number, kind, self.times[kind], memory, spec.schedule, settings, cap))
+                server = Server(number, kind, self.times[kind], memory, spec.schedule, settings, cap)
+                server.prefixes = prefixes(deployment, spec.role, server.cache, server.times, shared)
+                server.tier_free = [0.0] * len(self.tiers)
+                pool.append(server)
                 number += 1
         self.router: Any = ServerRouter(strategy, cast(Any, self.pools), deployment, slo)
         self.limits = limits(strategy, deployment)
         self.longest = min(limit.most_tokens for limit in self.limits)
-        self.events: list[tuple[float, int, int, Any]] = []
-        self.order = 0
-        self.copies: list[Copy] = []
-        self.wakes: set[float] = set()
         self.feed, self.constant = Feed(()), deployment.request_latency
         self.arrivals: deque[Request] = deque()
         self.arrived = 0
@@ -108,11 +101,13 @@ class Replay:
                     if what == _STEP_END:
                         if payload.order == order:
                             self._end_step(payload, now, touched)
-                    elif what == _COPIED:
+                    elif what == COPIED:
                         self._copied(payload, now, touched)
+                    elif what == READ:
+                        self._read_ends(payload[0], payload[1], now, touched)
                     else:
                         self.wakes.discard(now)
-                        self._start_copies(now)
+                        self.start_copies(now)
                 if not arrivals or arrivals[0][0] != now:
                     break
                 self._arrive(arrivals.popleft(), now, touched)
@@ -154,14 +149,11 @@ class Replay:
         self.arrived += 1
         if not self.feed.closed:
             self._next(now)
-        server, cached, copies = self.router.place(request, now)
+        server, cached, copies, reads = self.router.place(request, now)
         job.cached, job.copies, job.prefill_on = cached, copies, server.number
         tokens = job.tokens = job.isl - cached
-        waiting = server.waiting
-        job.ahead, job.ahead_tokens = len(waiting) + len(server.partial), server.pending_tokens
-        if not waiting:
-            touched.append(server)
-        waiting.append(job)
+        if not reads:
+            self._join(job, server, touched)
         server.pending_tokens += tokens
         server.load += 1
         server.placed += 1
@@ -170,6 +162,25 @@ class Replay:
         else:
             job.route, job.decode_on = "local", server.number
             server.committed += server.admitted_bytes(request)
+        if reads:
+            self.read(job, server, reads, now)
+
+    def _join(self, job: Job, server: Server, touched: list[Server]) -> None:
+        """Put a prompt into the queue of an instance, which has not counted its tokens yet."""
+        waiting = server.waiting
+        job.ahead, job.ahead_tokens = len(waiting) + len(server.partial), server.pending_tokens
+        if not waiting:
+            touched.append(server)
+        waiting.append(job)
+
+    def _read_ends(self, job: Job, server: Server, now: float, touched: list[Server]) -> None:
+        job.reading -= 1
+        if job.reading:
+            return
+        self.reading -= 1
+        job.load, job.placed = now - job.placed, now
+        self._join(job, server, touched)
+        job.ahead_tokens -= job.tokens
 
     # --- steps ---------------------------------------------------------------------------------------
 
@@ -221,6 +232,8 @@ class Replay:
         request, copies = job.request, job.copies
         if request.blocks or server.cache.tokens:
             server.cache.add(request, server.room - server.held_at(now))
+        if self.tiers:
+            server.prefixes.write(request, job.tokens)
         job.left = job.outputs - 1
         job.again = copies and self.first_token == "recompute"
         job.context = job.isl if job.again else job.isl + 1
@@ -276,7 +289,7 @@ class Replay:
 
     def _copy(self, job: Job, source_held: int, source: Server, target: Server, now: float) -> None:
         path = self.deployment.path
-        tokens = copied_tokens(job.request, target.cache)
+        tokens = copied_tokens(job.request, target.cache, prefix=self.copies_prefix)
         wire = path.wire_s(tokens)
         # Layers copied during prefill are hidden only if memory had been reserved by then.
         hidden = 0.0
@@ -284,35 +297,7 @@ class Replay:
             hidden = wire - path.exposed_s(tokens, job.p1 - job.p0)
         job.reserved = now
         job.seating += now - job.p1
-        copy = Copy(job, source_held, source, target, wire, hidden)
-        if self.copies or not self._start_copy(copy, now):
-            self.copies.append(copy)
-            self._start_copies(now)
-
-    def _start_copies(self, now: float) -> None:
-        """Start every copy whose two ends are both free, in order of reservation; others may pass one that waits."""
-        for copy in tuple(self.copies):
-            if self._start_copy(copy, now):
-                self.copies.remove(copy)
-
-    def _start_copy(self, copy: Copy, now: float) -> bool:
-        """Start a copy if its ports are free; else look again when they are, as far as is known by now."""
-        job, _, source, target, wire, hidden = copy
-        free = max(source.link_free, target.link_free)
-        self.order += 1
-        if free > now:
-            if free not in self.wakes:
-                self.wakes.add(free)
-                heapq.heappush(self.events, (free, _PORTS_FREE, self.order, None))
-            return False
-        start = max(job.reserved - hidden, free)
-        end = source.link_free = target.link_free = start + wire
-        control = self.control_s
-        job.link = start + hidden - job.reserved
-        job.handover = control + wire - hidden
-        job.copied = end + control
-        heapq.heappush(self.events, (job.copied, _COPIED, self.order, copy))
-        return True
+        self.queue_copy(Copy(job, source_held, source, target, wire, hidden), now)
 
     def _copied(self, copy: Copy, now: float, touched: list[Server]) -> None:
         job, source_held, source, target, _, _ = copy
@@ -327,8 +312,9 @@ class Replay:
         touched.append(target)
 
     def backlog(self) -> int:
-        """Requests that wait for prefill, or for a place to decode."""
-        return sum(len(s.waiting) + len(s.inbound) for servers in self.pools.values() for s in servers)
+        """Requests that read their prefix, wait for prefill, or for a place to decode."""
+        queued = sum(len(s.waiting) + len(s.inbound) for servers in self.pools.values() for s in servers)
+        return queued + self.reading
 
     def watch(self) -> dict[str, BusyBins]:
         """Keep the busy share of each pool over time; return where it is kept, by role."""
@@ -348,6 +334,11 @@ class Replay:
                 server.use.add_to(use, server.kind, server.times)
             uses.append(use)
         return uses
+
+    def prefix_use(self) -> PrefixUse:
+        """Return where prompt tokens were found until the last request ended, or the run was stopped."""
+        servers = [server.prefixes for pool in self.pools.values() for server in pool]
+        return used(servers, self.clock if self.stopped else self.last_end)
 
 
 def replay(
@@ -371,4 +362,4 @@ def replay(
 
     span = made.run(requests, finished, concurrency)
     records.sort(key=lambda record: record.index)
-    return Run(strategy.name, records, made.uses(), span)
+    return Run(strategy.name, records, made.uses(), span, made.prefix_use())

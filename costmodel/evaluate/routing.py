@@ -11,6 +11,7 @@ from ..serving.deployment import Deployment, Settings
 from ..serving.memory import KvPool
 from ..serving.strategies import Role, Rule, RuleKind, Strategy
 from .prefix import PrefixCache
+from .tiers import Prefixes
 
 
 class Routed(Protocol):
@@ -42,6 +43,10 @@ class Routed(Protocol):
         """Its prefix cache."""
 
     @property
+    def prefixes(self) -> Prefixes:
+        """The prefixes that it need not compute."""
+
+    @property
     def batch(self) -> int:
         """Running decodes."""
 
@@ -68,11 +73,15 @@ def mixed_cap(strategy: Strategy, slo: Slo) -> Cap | None:
 
 
 class Placement(NamedTuple):
-    """The instance that computes a prompt, the tokens cached there, and whether the KV is copied afterwards."""
+    """The instance that computes a prompt, the tokens that it need not compute, whether the KV is copied afterwards.
+
+    ``reads``: which of those tokens are read before, as place of a tier and tokens.
+    """
 
     instance: Any
     cached: int
     copies: bool
+    reads: tuple[tuple[int, int], ...] = ()
 
 
 class Router:
@@ -103,9 +112,13 @@ class Router:
         if self.rule is not None:
             found = self._deflection(self.rule, request, now)
             if found is not None:
-                return Placement(found, cached(found, request), False)
-        inst = self.choose(self.prompts, request)
-        return Placement(inst, cached(inst, request), self.copies)
+                return self._placed(found, request, copies=False)
+        return self._placed(self.choose(self.prompts, request), request, copies=self.copies)
+
+    def _placed(self, inst: Routed, request: Request, *, copies: bool) -> Placement:
+        found = inst.prefixes.find(request)
+        inst.prefixes.take(request, found)
+        return Placement(inst, found.cached, copies, found.reads)
 
     def decode_instance(self) -> Any:
         """Return the decode instance that pulls the next KV."""
@@ -181,7 +194,10 @@ class Router:
         if rule.kind is RuleKind.KAIROS_PRINTED:
             return wait + execution
         path = self.deployment.path
-        return wait + execution + path.control_s + path.exposed_s(uncached, execution)
+        copied = uncached
+        if not request.blocks and self.deployment.held != "both":
+            copied = request.isl if self.deployment.copies_prefix else request.uncached_tokens
+        return wait + execution + path.control_s + path.exposed_s(copied, execution)
 
 
 def prompt_key(inst: Routed) -> tuple[int, int, int]:
@@ -195,8 +211,8 @@ def kv_key(inst: Routed) -> tuple[float, int]:
 
 
 def cached(inst: Routed, request: Request) -> int:
-    """Prompt tokens cached on an instance: those of its prefix cache where the blocks are known."""
-    return inst.cache.hit(request) if request.blocks else request.cached_tokens
+    """Prompt tokens that an instance need not compute: those in its memory, and those that it would read."""
+    return inst.prefixes.find(request).cached
 
 
 def _estimated(rule: Rule, inst: Routed, request: Request) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from .busy import BusyBins
 from .job import Job
 from .pool import Pool
 from .prefix import PrefixCache
+from .tiers import Prefixes
 from .use import Use
 
 
@@ -39,6 +40,8 @@ class Server(Pool):
         self.number, self.kind, self.cap = number, kind, cap
         self.budget, self.lag = settings.token_budget, settings.lag
         self.cache = PrefixCache(pool.held_bytes(1))
+        self.prefixes = Prefixes(self.cache, (), times)
+        self.tier_free: list[float] = []
         self.waiting: deque[Job] = deque()
         self.partial: list[Job] = []
         self.copied: list[Job] = []
@@ -149,7 +152,7 @@ class Server(Pool):
         for job in prompts:
             if job.p0 < 0:
                 job.p0 = now
-                job.queue = now - job.request[0] - job.admission
+                job.queue = now - job.placed - job.admission
             taken, done = job.taken, job.done
             prefix = job.cached + done
             tokens += taken

@@ -12,9 +12,9 @@ from .timeline import Record
 class Prompt:
     """A prompt on its way through an instance, and whether its KV leaves afterwards.
 
-    ``tokens`` to compute over ``cached`` ones, ``done`` so far. A preempted one starts again: ``since`` then,
-    with ``lost`` tokens to regain, or as the decode ``resumes`` that it was, which produces its next token at the
-    end.
+    ``tokens`` to compute over ``cached`` ones, ``done`` so far; ``reading``: reads under way that it waits for. A
+    preempted one starts again: ``since`` then, with ``lost`` tokens to regain, or as the decode ``resumes`` that it
+    was, which produces its next token at the end.
     """
 
     record: Record
@@ -28,6 +28,7 @@ class Prompt:
     held: int = 0
     lost: int = 0
     since: float = 0.0
+    reading: int = 0
     resumes: Sequence_ | None = None
 
     @property

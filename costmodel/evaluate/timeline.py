@@ -17,9 +17,10 @@ class Record:
     ``p0``/``p1``: start of the step with its first, end of the step with its last prompt token. ``first``:
     when the client sees token 1. ``d0``: start of its first decode step elsewhere. ``admission`` is the
     wait before prefill, ``seating`` that on the decode side; the ledger adds them. ``inflicted``: stalls
-    that its prompt caused in others. ``index``: place in order of arrival. ``cached``: prompt tokens found in
-    the cache where it was computed. ``ahead``: prompts on the instance when it came, with ``ahead_tokens``
-    tokens to compute. ``redone``: the part of ``recompute`` before token 1. ``prefill_on``/``decode_on``:
+    that its prompt caused in others. ``index``: place in order of arrival. ``cached``: prompt tokens that were not
+    computed, as memory had them or, ``read`` of them, a KV tier. ``ahead``: prompts on the instance when it joined
+    its queue, with ``ahead_tokens`` to compute. ``redone``: the part of ``recompute`` before token 1.
+    ``prefill_on``/``decode_on``:
     instances, counted over all pools. ``constant``: what the engine takes outside of steps before token 1; it lies
     before the arrival, which is when the engine's queue has the request.
     """
@@ -33,6 +34,7 @@ class Record:
     ahead_tokens: int = 0
     prefill_on: int = -1
     decode_on: int = -1
+    read: int = 0
     p0: float = -1.0
     p1: float = 0.0
     reserved: float = 0.0
@@ -127,14 +129,50 @@ class PoolUse:
         return self.memory_bound_s / (self.span_s * self.instances) if self.span_s else 0.0
 
 
+@dataclass(slots=True)
+class TierUse:
+    """What was read from a KV tier and written to it, over all its ports.
+
+    ``read_s``: seconds that reads take of their ports, ``write_s``: written bytes over the tier's bandwidth.
+    ``read_use`` and ``write_use``: their shares of the time observed, at the busiest port.
+    """
+
+    name: str
+    ports: int
+    reads: int = 0
+    read_tokens: int = 0
+    read_s: float = 0.0
+    written_tokens: int = 0
+    write_s: float = 0.0
+    read_use: float = 0.0
+    write_use: float = 0.0
+
+
+@dataclass(slots=True)
+class PrefixUse:
+    """Where prompt tokens were found: in memory, in each tier, or nowhere, so that they were computed.
+
+    ``hits``: prompts that read from a tier, with ``hit_memory_tokens`` found in memory before; ``alone_s``: seconds
+    of their reads, each on free ports.
+    """
+
+    memory_tokens: int = 0
+    computed_tokens: int = 0
+    hits: int = 0
+    hit_memory_tokens: int = 0
+    alone_s: float = 0.0
+    tiers: list[TierUse] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class Run:
-    """All requests of one evaluation and the use of its pools."""
+    """All requests of one evaluation, the use of its pools, and where prefixes were found."""
 
     strategy: str
     records: list[Record]
     pools: list[PoolUse] = field(default_factory=list)
     span_s: float = 0.0
+    prefixes: PrefixUse = field(default_factory=PrefixUse)
 
     @property
     def finished(self) -> list[Record]:

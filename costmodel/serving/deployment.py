@@ -10,12 +10,15 @@ from .handover import Handover
 from .instance import InstanceKind
 from .memory import KvPool
 from .strategies import Role
+from .tiers import KvTier
 
 MOST_INSTANCES = 4096
 MOST_SPLITS = 15
 FIRST_TOKEN = ("decode", "prefill", "recompute")
 KV_POLICIES = ("grow", "reserve")
 ROUTINGS = ("shortest", "round-robin", "prefix")
+PREFIX_HELD = ("both", "prefill", "decode", "store")
+LOADS = ("always", "cheaper")
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,11 @@ class Settings:
     planned while the one before it runs, so that an arrival misses one step of a busy engine. ``routing``: to
     the instance with the fewest prompt tokens to compute ("shortest"), the same counting what its prefix cache
     saves ("prefix"), or in turns ("round-robin").
+
+    ``prefix_held``: where cached tokens of unknown blocks lie: on both sides, where prompts are computed ("prefill"),
+    where they decode, or in the first KV tier ("store"); None: in the first tier where there is one, else on both.
+    ``load``: a prefix in a tier is read always, as engines do, or only where that is "cheaper" than to compute it,
+    both alone.
     """
 
     token_budget: int = 2048
@@ -75,6 +83,8 @@ class Settings:
     kv_policy: str = "grow"
     lag: bool = False
     routing: str = "shortest"
+    prefix_held: str | None = None
+    load: str = "always"
 
     def __post_init__(self) -> None:
         if self.token_budget < 1:
@@ -85,6 +95,8 @@ class Settings:
             ("--first-token", self.first_token, FIRST_TOKEN),
             ("--kv-policy", self.kv_policy, KV_POLICIES),
             ("--routing", self.routing, ROUTINGS),
+            ("--prefix-held", self.prefix_held or PREFIX_HELD[0], PREFIX_HELD),
+            ("--load", self.load, LOADS),
         ):
             if value not in known:
                 raise InputError(f"{option} must be one of {', '.join(known)}, not {value!r}")
@@ -101,7 +113,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Deployment:
-    """The GPUs at hand and how they are wired. Pooled strategies use all instances of both pools."""
+    """The GPUs at hand and how they are wired. Pooled strategies use all instances of both pools.
+
+    ``tiers``: where prefixes lie that leave GPU memory, the fastest first.
+    """
 
     topology: Topology
     prefill: InstanceKind
@@ -110,6 +125,30 @@ class Deployment:
     decode_pool: KvPool
     path: Handover
     settings: Settings
+    tiers: tuple[KvTier, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.settings.prefix_held == "store" and not self.tiers:
+            raise InputError(
+                "--prefix-held store: there is no store; add a KV tier with --offload or --reuse"
+            )
+        names = [tier.name for tier in self.tiers]
+        if len(set(names)) < len(names):
+            raise InputError(f"two KV tiers of one name: {', '.join(names)}")
+
+    @property
+    def held(self) -> str:
+        """Where cached tokens of unknown blocks lie: both, prefill, decode or store."""
+        return self.settings.prefix_held or ("store" if self.tiers else "both")
+
+    def holds(self, role: Role) -> bool:
+        """Say whether instances of a role have cached tokens of unknown blocks in their memory."""
+        return self.held != "store" and (role is Role.SHARED or self.held in ("both", role.value))
+
+    @property
+    def copies_prefix(self) -> bool:
+        """True where a hand-over carries cached tokens of unknown blocks, too: the decode side lacks them."""
+        return self.held in ("prefill", "store")
 
     @property
     def kinds(self) -> set[InstanceKind]:
