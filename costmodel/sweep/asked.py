@@ -84,25 +84,23 @@ def none_of(names: tuple[str, ...], points: int, reason: str) -> Answers:
     return Answers({name: np.full(points, np.nan) for name in names}, constant(reason, points))
 
 
-def by_halves(names: tuple[str, ...], points: int, ask: Callable[[slice], Answers]) -> Answers:
+def by_halves(names: tuple[str, ...], points: slice, ask: Callable[[slice], Answers]) -> Answers:
     """Return the answers of points; where asking for all of them at once raises, of each half.
 
     So it is known of every point whether it has an answer, whatever others it stands beside.
     """
-
-    def of(part: slice) -> Answers:
-        try:
-            return ask(part)
-        except CostmodelError as error:
-            count = part.stop - part.start
-            if count == 1:
-                return none_of(names, 1, refusal(error).reason)
-        middle = part.start + count // 2
-        found = none_of(names, count, "")
-        put(found, slice(count // 2), of(slice(part.start, middle)))
-        return put(found, slice(count // 2, None), of(slice(middle, part.stop)))
-
-    return of(slice(0, points)) if points else none_of(names, 0, "")
+    start, count = points.start, points.stop - points.start
+    if not count:
+        return none_of(names, 0, "")
+    try:
+        return ask(points)
+    except CostmodelError as error:
+        if count == 1:
+            return none_of(names, 1, refusal(error).reason)
+    middle = start + count // 2
+    found = none_of(names, count, "")
+    put(found, slice(count // 2), by_halves(names, slice(start, middle), ask))
+    return put(found, slice(count // 2, None), by_halves(names, slice(middle, points.stop), ask))
 
 
 def put(whole: Answers, part: Any, answers: Answers) -> Answers:

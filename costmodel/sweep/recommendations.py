@@ -205,7 +205,7 @@ def _of(grid: ClosedGrid, inner: Columns, workload: Workload | None, points: int
         numbers["prefill"], numbers["decode"] = _instances(inner["topology"][part])
         return _columns(grid.evaluate(GridPoints(**numbers, workload=workload)))
 
-    return by_halves(FIGURES, points, ask)
+    return by_halves(FIGURES, slice(0, points), ask)
 
 
 def _instances(topologies: Array) -> tuple[Array, Array]:

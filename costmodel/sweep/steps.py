@@ -127,7 +127,7 @@ def _of(arrays: StepArrays, phase: str, shapes: Shapes) -> Answers:
     def ask(part: slice) -> Answers:
         return Answers(dict(zip(FIGURES, arrays.figures(phase, shapes.of(part)))))
 
-    return by_halves(FIGURES, len(shapes.tokens), ask)
+    return by_halves(FIGURES, slice(0, len(shapes.tokens)), ask)
 
 
 QUESTION = Steps()

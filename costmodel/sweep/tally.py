@@ -99,7 +99,8 @@ def row_of(block: Block, place: int) -> Row:
 
 
 def told(counts: Counter[str]) -> dict[str, int]:
-    """Return counts, the most frequent first; beyond some, together."""
-    common = counts.most_common(MOST_TOLD)
-    rest = sum(counts.values()) - sum(count for _, count in common)
+    """Return counts, the most frequent first; those beyond some, and those not counted apart, together."""
+    apart = Counter({text: number for text, number in counts.items() if text != OTHERS})
+    common = apart.most_common(MOST_TOLD)
+    rest = sum(counts.values()) - sum(number for _, number in common)
     return dict(common) | ({OTHERS: rest} if rest else {})
