@@ -89,7 +89,7 @@ class ClosedGrid:
         times = times or step_times(deployment.kinds)
         self.steps = {kind: ArraySteps(times[kind]) for kind in times}
         both = deployment.with_topology(Topology(1, 1))
-        self._limits = [limits(strategy, both) for strategy in STRATEGIES]
+        self._limits = [limits(strategy, both) for strategy in STRATEGIES[:3]]  # deflected: those of a split
 
     def evaluate(self, points: GridPoints) -> GridAnswer:
         """Return means and verdict at each point, in one dimension. Raises InputError for values out of range."""
@@ -154,7 +154,7 @@ class _Grid:
             best.put(at[better], found.of(better))
             threshold[at[better]] = limit[better]
             fresh[at] = False
-        return [*pooled, parts[0], best], threshold
+        return [*pooled, parts[0].copied(), best], threshold
 
     def _figures(self, rows: Rows, place: int, local: Array | None) -> Figures:
         """Figures of one strategy, which keeps the ``local`` shortest prompts where it decodes."""

@@ -5,8 +5,10 @@ What a mix and a chunk size fix is computed once, when a point first asks for it
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .classes import distinct
 from .points import Requests
 from .steps import ArraySteps
 
@@ -80,28 +82,45 @@ class PromptTable:
         self._cuts = Cut(*(np.concatenate([old, new])[order] for old, new in zip(self._cuts, fresh)))
 
     def _attention(self, uncached: Array, cached: Array, size: Array) -> Array:
-        """Attention of all chunks of each prompt, slab by slab: a long prompt in short chunks has many."""
+        """Attention of all chunks of each prompt: running sums over whole chunks, and the rest.
+
+        Prompts over equally many cached tokens, in equal chunks, have the same whole chunks but for how many.
+        """
         import numpy as np
 
         sizes = np.broadcast_to(size[:, None], uncached.shape).ravel()
         tokens, prefix = uncached.ravel(), cached.ravel()
-        counts = np.ceil(tokens / sizes).astype(np.intp)
-        ends = counts.cumsum()
+        whole, rest = np.divmod(tokens, sizes)
+        first, series = distinct(sizes, prefix)
+        longest = np.zeros(len(first))
+        np.maximum.at(longest, series, whole)
         found = np.empty(len(tokens))
-        start = 0
-        while start < len(tokens):
-            before = ends[start] - counts[start]
-            stop = max(start + 1, int(np.searchsorted(ends, before + _SLAB)))
-            part = slice(start, stop)
-            first = ends[part] - counts[part] - before
-            place = np.arange(ends[stop - 1] - before) - np.repeat(first, counts[part])
-            done = place * np.repeat(sizes[part], counts[part])
-            left = np.repeat(tokens[part], counts[part]) - done
-            chunk = np.minimum(np.repeat(sizes[part], counts[part]), left)
-            times = self.steps.chunks(chunk, np.repeat(prefix[part], counts[part]) + done)
-            found[part] = np.add.reduceat(times, first)
-            start = stop
+        order = np.argsort(series, kind="stable")
+        for begin, end in _slabs(longest):
+            part = order[slice(*np.searchsorted(series[order], (begin, end)))]
+            counts = longest[begin:end].astype(np.intp)
+            starts = counts.cumsum() - counts
+            place = np.arange(counts.sum()) - np.repeat(starts, counts)
+            at = np.repeat(first[begin:end], counts)
+            sums = self.steps.chunks(sizes[at], prefix[at] + place * sizes[at]).cumsum()
+            sums = np.concatenate([[0.0], sums])
+            own = starts[series[part] - begin]
+            found[part] = sums[own + whole[part].astype(np.intp)] - sums[own]
+        some = rest > 0
+        found[some] += self.steps.chunks(rest[some], prefix[some] + whole[some] * sizes[some])
         return found.reshape(uncached.shape)
+
+
+def _slabs(counts: Array) -> Iterator[tuple[int, int]]:
+    """Cut a row of counts into stretches that each add up to little more than a slab."""
+    import numpy as np
+
+    ends, begin = counts.cumsum(), 0
+    while begin < len(counts):
+        before = ends[begin] - counts[begin]
+        end = max(begin + 1, int(np.searchsorted(ends, before + _SLAB)))
+        yield begin, end
+        begin = end
 
 
 def _empty(shape: Any, kind: Any = float) -> Array:

@@ -81,8 +81,8 @@ def sharing(
     most = 1 + moments(partners, weights).mean
     added = mean - fixed
     behind = np.where(most > 1, moments(partners * (added / 2)[:, None], weights).mean, 0.0)
-    columns = (mean, variance, least, fixed, most, added, behind)
-    return Sharing(*(column[place] for column in columns), place), _Prompts(own, weights)
+    columns = (mean, variance, least, fixed, most, added, behind, np.arange(len(mix)))
+    return Sharing(*(column[place] for column in columns)), _Prompts(own, weights)
 
 
 def _partners(rooms: Array, sizes: Array, weights: Array) -> Array:
