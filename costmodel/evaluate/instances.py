@@ -13,7 +13,6 @@ from ..serving.memory import KvPool
 from ..serving.strategies import Schedule
 from ..serving.table import StepTable
 from .prefix import PrefixCache
-from .reading import Port
 from .tasks import Prompt, Sequence_
 from .tiers import Prefixes
 from .timeline import PoolUse
@@ -37,7 +36,6 @@ class Instance:
         self.settings, self.cap = settings, cap
         self.cache = PrefixCache(pool.held_bytes(1))
         self.prefixes = Prefixes(self.cache, (), times)
-        self.ports: list[Port] = []
         self.waiting: deque[Prompt] = deque()
         self.partial: list[Prompt] = []
         self.running: list[Sequence_] = []

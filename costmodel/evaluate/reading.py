@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from .instances import Instance
 from .tasks import Prompt
-
-if TYPE_CHECKING:
-    from .instances import Instance
 
 
 @dataclass(eq=False)

@@ -63,13 +63,14 @@ class Reference:
         cap, number = mixed_cap(strategy, slo), 0
         self.pools: dict[Role, list[Instance]] = {}
         shared = shared_stores(deployment)
+        self.ports: list[list[Port]] = []
         for spec in strategy.pools:
             pool = self.pools[spec.role] = []
             for kind, memory in deployment.pool(spec.role):
                 times_ = self.times[kind]
                 inst = Instance(number, kind, times_, memory, spec.schedule, self.settings, cap)
                 inst.prefixes = prefixes(deployment, spec.role, inst.cache, times_, shared)
-                inst.ports = [Port() for _ in deployment.tiers]
+                self.ports.append([Port() for _ in deployment.tiers])
                 pool.append(inst)
                 number += 1
         self.router = Router(strategy, self.pools, deployment, slo)
@@ -173,7 +174,7 @@ class Reference:
         """Let a prompt's reads wait for their ports, one for each tier."""
         for place, tokens in reads:
             tier = self.deployment.tiers[place]
-            port = None if tier.on_link else inst.ports[place]
+            port = None if tier.on_link else self.ports[inst.number][place]
             read = Read(prompt, inst, tier.read_s(tokens), port)
             prompt.reading += 1
             if port is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -37,6 +37,8 @@ class Request(NamedTuple):
         return self.uncached_tokens + self.cached_tokens
 
 
+#: Copies of each typical request, some of which find their prefix and some not, where a hit rate is given.
+_COPIES = 4
 #: Utilisation of the busiest stretch of a load that varies from which on queues of a mean load say nothing.
 _NEAR_CAPACITY = 0.6
 #: Quantiles beyond which not every pairing of them is tried.
@@ -44,6 +46,27 @@ _MANY = 48
 #: Samples of traces that were picked from, with what was picked, and how many are kept.
 _PICKED: dict[tuple[int, int], tuple[tuple[Request, ...], tuple[Request, ...]]] = {}
 _KEPT = 8
+
+
+def missed(request: Request) -> Request:
+    """Return a request that does not find its cached tokens: all of them are computed."""
+    return request._replace(uncached_tokens=request.isl, cached_tokens=0)
+
+
+def with_misses(requests: Iterable[Request], hit_rate: float, seed: int) -> Iterator[Request]:
+    """Yield requests of which each finds its cached tokens with probability ``hit_rate``, else none of them."""
+    random = Random(f"hits {seed}")
+    for request in requests:
+        yield missed(request) if request.cached_tokens and random.random() >= hit_rate else request
+
+
+def _mixed(requests: list[Request], hit_rate: float) -> list[Request]:
+    """Stand for requests of which a share finds its cached tokens, spread evenly over them."""
+    found = []
+    for i, request in enumerate(r for r in requests for _ in range(_COPIES)):
+        hit = math.floor((i + 1) * hit_rate + 0.5) > math.floor(i * hit_rate + 0.5)
+        found.append(request if hit else missed(request))
+    return found
 
 
 @cache
@@ -226,7 +249,8 @@ class Workload:
     ``requests`` is a recorded sample (a trace) that stands in place of the distributions when given;
     its arrivals are then scaled so that their mean rate is that of ``arrivals``. ``gaps``: equally likely gaps of
     that sample, over their mean. ``peak``: work of its busiest stretch over the mean, where work varies more than
-    independent arrivals and lengths would; 0 where it does not.
+    independent arrivals and lengths would; 0 where it does not. ``hit_rate``: share of the requests that find their
+    cached tokens; the others compute all of theirs.
     """
 
     name: str
@@ -239,6 +263,11 @@ class Workload:
     requests: tuple[Request, ...] = ()
     peak: float = 0.0
     gaps: tuple[float, ...] = ()
+    hit_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.hit_rate <= 1:
+            raise InputError(f"--hit-rate must lie in 0 .. 1, not {self.hit_rate:g}")
 
     @property
     def rate(self) -> float:
@@ -261,12 +290,16 @@ class Workload:
     def sample(self, count: int, seed: int) -> list[Request]:
         """Return ``count`` requests.
 
-        The seed fixes lengths, gaps and bursts; another rate only rescales the gaps (of a trace: all time).
+        The seed fixes lengths, gaps, bursts and hits; another rate only rescales the gaps (of a trace: all time).
         """
         return list(self.stream(count, seed))
 
     def stream(self, count: int, seed: int) -> Iterator[Request]:
         """Yield what ``sample`` returns, in constant memory."""
+        found = self._stream(count, seed)
+        return found if self.hit_rate == 1 else with_misses(found, self.hit_rate, seed)
+
+    def _stream(self, count: int, seed: int) -> Iterator[Request]:
         if self.requests:
             yield from self._replayed(count)
             return
@@ -287,8 +320,13 @@ class Workload:
     def typical(self, points: int = 24) -> list[Request]:
         """Return requests that represent the lengths: one a stratum, or an even pick of a trace by its lengths.
 
-        Prompt and output lengths of a distribution are independent: see ``_pairing``.
+        Prompt and output lengths of a distribution are independent: see ``_pairing``. Where only some find their
+        cached tokens, each stands there several times, with and without.
         """
+        found = self._typical(points)
+        return found if self.hit_rate == 1 else _mixed(found, self.hit_rate)
+
+    def _typical(self, points: int) -> list[Request]:
         if self.requests:
             return list(_picked(self.requests, points * 8))
         assert self.uncached is not None and self.output is not None
