@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..answer import About
+from ..decision.at_once import POINTS
 from ..decision.comparison import Options
 from ..errors import CostmodelError, InputError, unknown
 from ..grid.closed import STRATEGIES, ClosedGrid, GridAnswer, GridStrategy
@@ -185,7 +186,8 @@ def _grid(outer: tuple[tuple[str, Any], ...]) -> ClosedGrid | Refused:
     given = dict(outer)
     try:
         first = {"first_token": given["first_token"]} if "first_token" in given else {}
-        return ClosedGrid(replace(_scenario(given), settings=Settings(**first)).deployment())
+        deployment = replace(_scenario(given), settings=Settings(**first)).deployment()
+        return ClosedGrid(deployment, points=POINTS)
     except CostmodelError as error:
         return refusal(error)
 
