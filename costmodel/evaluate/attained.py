@@ -38,8 +38,7 @@ def attained(means: Means, requests: Sequence[Request], workload: Workload, cons
         return NONE
     slow = np.zeros(count)
     if slo.tpot_s is not None:
-        gaps = [request.output_tokens - 1 for request in requests]
-        slow = Tpot(means.decodes, gaps, means.late, workload.arrivals.cv**2).beyond(slo.tpot_s)
+        slow = Tpot(means.decodes, requests, means.late).beyond(slo.tpot_s)
     both = ttft = tpot = 0.0
     for line in means.lines:
         weights = np.asarray(line.weights) * line.share / sum(line.weights)
@@ -67,8 +66,7 @@ def paced(means: Means, requests: Sequence[Request], workload: Workload) -> floa
         return 1.0
     if means.decodes is None:
         return 0.0
-    gaps = [request.output_tokens - 1 for request in requests]
-    slow = Tpot(means.decodes, gaps, means.late, workload.arrivals.cv**2).beyond(workload.slo.tpot_s)
+    slow = Tpot(means.decodes, requests, means.late).beyond(workload.slo.tpot_s)
     return 1 - float(slow.mean())
 
 

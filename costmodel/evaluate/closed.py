@@ -22,7 +22,7 @@ from ..serving.step import StepTimes
 from ..serving.strategies import Role, RuleKind, Schedule, Strategy
 from .ideal import smooth
 from .line import Line
-from .pace import Decodes
+from .pace import Decodes, inflow
 from .prompts import PromptTimes, moments
 from .stations import Found, Offered, Station, mixed_station, queue, whole_line, whole_station
 from .waits import Gaps
@@ -189,7 +189,7 @@ class ClosedForm:
         shares = [share for share, _ in found]
         mean = Station(*(sum(s * v for s, v in zip(shares, values)) for values in columns))
         lines = tuple(one.line._replace(share=share) for share, one in found if one.line)
-        decodes = found[0][1].decodes if len(found) == 1 else None
+        decodes = self._begun(found[0][1].decodes, found[0][1].line) if len(found) == 1 else None
         return self._answer(strategy, (load,), mean, _Remote(), self.ones, lines, decodes)
 
     def _split(self, strategy: Strategy) -> Means:
@@ -223,7 +223,16 @@ class ClosedForm:
             after=hand, seat=decode.station.step if hand else 0.0, busy=min(1.0, decode.station.batch)
         )
         lines = tuple(line for line in (handed, decode.line) if line)
-        return self._answer(strategy, loads, decode.station, remote, local, lines, decode.decodes)
+        decodes = self._begun(decode.decodes, handed or decode.line)
+        return self._answer(strategy, loads, decode.station, remote, local, lines, decodes)
+
+    def _begun(self, decodes: Decodes | None, line: Line | None) -> Decodes | None:
+        """Decodes that begin as prompts leave a line."""
+        if decodes is None or line is None:
+            return decodes
+        service = moments(line.takes, line.weights)
+        busy = line.gaps.rate * service.mean / line.servers
+        return decodes._replace(inflow=inflow(self.gaps_in.scv, busy, service, line.servers))
 
     def _remote(self, local: list[float]) -> _Remote:
         """Return the prefill pool and the link when shares ``local`` of the typical prompts stay away."""

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..inputs.workload import Request
 from .prompts import Moments
 
 if TYPE_CHECKING:
@@ -27,14 +28,42 @@ _POINTS = 120
 _REACH = 9.0
 
 
+class Inflow(NamedTuple):
+    """How evenly requests begin to decode: squared variation of the gaps between them one by one (``near``), as the
+    prompts before them leave their queue, and of many together (``far``), as they arrived; ``settles``: seconds over
+    which the queue turns one into the other.
+    """
+
+    near: float = 1.0
+    far: float = 1.0
+    settles: float = 0.0
+
+    def over(self, seconds: float) -> float:
+        """Squared variation that counts over a stay of so many seconds."""
+        far = seconds / (seconds + self.settles) if self.settles else 1.0
+        return self.near + (self.far - self.near) * far
+
+
+def inflow(gaps_scv: float, utilisation: float, service: Moments, servers: int) -> Inflow:
+    """Return how evenly prompts leave a queue (Whitt, Bell System Technical Journal 62, 1983: departures)."""
+    busy = min(1.0, utilisation)
+    near = 1 + (1 - busy**2) * (gaps_scv - 1) + busy**2 / math.sqrt(servers) * (service.scv - 1)
+    # A queue forgets in about so long (relaxation time of M/M/1).
+    settles = service.mean / servers / (1 - math.sqrt(busy)) ** 2 if busy < 1 else math.inf
+    return Inflow(max(0.0, near), gaps_scv, settles)
+
+
 class Stalls(NamedTuple):
-    """Prompts that stop the decodes of an instance: how many a second, the seconds that each adds to them all, and
-    the longest time between two tokens that they can cause.
+    """Prompts that stop the decodes of an instance: how many a second, the seconds that each adds to them all, the
+    longest time between two tokens that they can cause; and what those that wait already add to a decode that begins:
+    the share that finds some, and the mean over all.
     """
 
     per_s: float
     added: Moments
     longest: float
+    waiting: float = 0.0
+    backlog: float = 0.0
 
     def gap(self, step: float) -> float:
         """Mean time between two tokens beside steps of so many seconds."""
@@ -44,7 +73,8 @@ class Stalls(NamedTuple):
 class Decodes(NamedTuple):
     """Decodes of a pool of equal ``instances``: ``tokens`` a second of each instance, at most ``most`` at once,
     ``batch`` on average; the decode step that a request sees where so many others run on each instance, and what
-    prompts add beside them, of their number and step (None: there are none).
+    prompts add beside them, of their number and step (None: there are none); of what one more decode adds to a step,
+    the part that grows with its context.
     """
 
     instances: int
@@ -53,20 +83,19 @@ class Decodes(NamedTuple):
     batch: float
     step: Callable[[float], float]
     stalls: Callable[[float, float], Stalls] | None
+    by_context: Callable[[float], float]
+    inflow: Inflow = Inflow()
 
 
 class Tpot:
-    """TPOT of typical requests that decode in a pool.
+    """TPOT of typical requests that decode in a pool; ``late``: seconds of each from token 1 to its decoding."""
 
-    ``gaps``: tokens of each after its first; ``late``: seconds from its first token to its decoding; ``scv``: squared
-    variation of the gaps between arrivals.
-    """
-
-    def __init__(self, decodes: Decodes, gaps: Sequence[int], late: Sequence[float], scv: float) -> None:
+    def __init__(self, decodes: Decodes, requests: Sequence[Request], late: Sequence[float]) -> None:
         import numpy as np
 
-        self.decodes, self.scv = decodes, scv
-        self.gaps = np.asarray(gaps, float)
+        self.decodes = decodes
+        self.gaps = np.array([request.output_tokens - 1.0 for request in requests])
+        self.prompts = np.array([float(request.isl) for request in requests])
         self.late = np.asarray(late) if late else np.zeros(len(self.gaps))
         self.busy = decodes.batch > 0 and bool(self.gaps.any())
         self.stalls: tuple[Stalls, ...] = ()
@@ -131,7 +160,19 @@ class Tpot:
         # Mean of the shorter of two stays, over the mean stay.
         ranks = 2 * (len(stays) - np.arange(len(stays))) - 1
         shorter = float((stays * ranks).sum() / len(stays) / stays.sum())
-        return max(0.0, 1 + (self.scv - 1) * shorter)
+        scv = self.decodes.inflow.over(float(stays.mean()))
+        return max(0.0, 1 + (scv - 1) * shorter)
+
+    def _contexts(self) -> tuple[NDArray[Any], float]:
+        """How many mean decodes more each request itself is, and by how much unlike contexts widen their number."""
+        import numpy as np
+
+        total = self.gaps.sum()
+        mean = float(self.gaps @ (self.prompts + self.gaps / 2) / total)
+        square = float(self.gaps @ (self.prompts**2 + self.prompts * self.gaps + self.gaps**2 / 3) / total)
+        part = self.decodes.by_context(max(1.0, self.mean))
+        own = part * ((self.prompts + self.gaps / 2) / mean - 1) / self.decodes.instances
+        return np.asarray(own), 1 + part**2 * (square / mean**2 - 1)
 
     def beyond(self, seconds: float) -> NDArray[Any]:
         """Chance of each typical request that its TPOT is longer; 0 for one without gaps."""
@@ -139,8 +180,10 @@ class Tpot:
 
         if not self.busy:
             return np.zeros(len(self.gaps))
-        width = np.sqrt(self._averaged() * self._peaked())
-        batches = np.clip(self.mean + width[:, None] * self.points[None, :], 0.0, self.batches[-1])
+        own, uneven = self._contexts()
+        width = np.sqrt(self._averaged() * self._peaked() * uneven)
+        batches = self.mean + own[:, None] + width[:, None] * self.points[None, :]
+        batches = np.clip(batches, 0.0, self.batches[-1])
         steps = np.interp(batches, self.batches, self.steps)
         gaps = np.maximum(self.gaps, 1.0)[:, None]
         left = seconds - self.late[:, None] / gaps
@@ -160,10 +203,15 @@ class Tpot:
         scv = np.interp(batches, self.batches, [one.added.scv for one in found])
         share = np.minimum(per_s * added, 0.999)
         longest = np.interp(batches, self.batches, [min(one.longest, 1e9) for one in found])
+        backlog = np.interp(batches, self.batches, [one.backlog for one in found])
+        waiting = found[0].waiting
         own = gaps * steps
-        none = np.exp(-per_s * own)
-        mean = own * share / (1 - share)
-        variance = own * per_s * added**2 * (scv + self._uneven()) / (1 - share) ** 3
+        none = (1 - waiting) * np.exp(-per_s * own)
+        mean = (backlog + own * share) / (1 - share)
+        # Waits of those that wait are taken as exponential.
+        before = backlog**2 * (2 / waiting - 1) if waiting else 0.0
+        variance = before / (1 - share) ** 2
+        variance += (own + backlog) * per_s * added**2 * (scv + self._uneven()) / (1 - share) ** 3
         some = np.maximum(1 - none, 1e-12)
         first, second = mean / some, (variance + mean**2) / some
         room = gaps * left - own
@@ -174,7 +222,7 @@ class Tpot:
     def _uneven(self) -> float:
         """Squared variation of the gaps between prompts of one instance, which a router that sees load evens out."""
         count = self.decodes.instances
-        return (self.scv + (count - 1) / 2) / count
+        return (self.decodes.inflow.far + (count - 1) / 2) / count
 
 
 def _crossing(steps: Any, left: Any) -> NDArray[Any]:

@@ -13,9 +13,12 @@ from typing import NamedTuple
 from ..serving.step import StepTimes
 from .line import Line
 from .pace import Decodes, Stalls
-from .prompts import InChunks, Moments, PromptTimes, Weights, moments
+from .prompts import InChunks, PromptTimes, Weights, moments
 from .sharing import sharing
-from .waits import Gaps
+from .waits import Gaps, gi_m_c
+
+#: Growth by which slopes are measured.
+_MORE = 1.25
 
 
 class Offered(NamedTuple):
@@ -129,18 +132,34 @@ def whole_station(times: StepTimes, prompts: PromptTimes, offered: Offered, budg
     line = whole.line._replace(step=step, busy=min(1.0, batch))
     wait = line.mean_wait() + room * line.busy * step / 2
     own = service.mean + line.mean_behind()
-    stall = Stalls(offered.prompts / offered.instances, moments(line.takes, line.weights), math.inf)
+    taken = moments(line.takes, line.weights)
+    stall = Stalls(offered.prompts / offered.instances, taken, math.inf, _waiting(line), line.mean_wait())
     decodes = _decodes(times, offered, batch, lambda batch, step: stall)
     return Found(Station(utilisation, crowding, batch, step, gap(batch), wait, own), line, decodes)
+
+
+def _waiting(line: Line) -> float:
+    """Share of the prompts of a line that wait, by their mean alone."""
+    return gi_m_c(line.gaps.plain, moments(line.takes, line.weights).mean, line.servers)[0]
 
 
 def _decodes(
     times: StepTimes, offered: Offered, batch: float, stalls: Callable[[float, float], Stalls] | None
 ) -> Decodes:
     """What runs on the instances of a pool besides prompts."""
-    return Decodes(
-        offered.instances, offered.tokens, offered.most, batch, lambda b: seen_step(times, b, offered), stalls
-    )
+
+    def step(batch: float) -> float:
+        return seen_step(times, batch, offered)
+
+    def by_context(batch: float) -> float:
+        """What longer contexts add to a step, over what more decodes do."""
+        context = offered.context
+        now = times.decode_smooth(batch, batch * context)
+        longer = times.decode_smooth(batch, batch * context * _MORE) - now
+        more = times.decode_smooth(batch * _MORE, batch * _MORE * context) - now
+        return min(1.0, max(0.0, longer / more)) if more > 0 else 0.0
+
+    return Decodes(offered.instances, offered.tokens, offered.most, batch, step, stalls, by_context)
 
 
 def mixed_station(
@@ -159,15 +178,18 @@ def mixed_station(
     tokens = moments(prompts.uncached, offered.weights).mean
     attention: dict[int, float] = {}
 
+    def length(size: int, batch: float) -> float:
+        """Mean mixed step of a full chunk."""
+        if size not in attention:
+            attention[size] = moments(prompts.chunk_attention(size), offered.weights).mean
+        step = prompts.full_step(size, batch, offered.context) + attention[size] / (tokens / size)
+        return times.host.time(step, batch)
+
     def mixed(batch: float) -> tuple[float, float]:
         """Mean mixed step, and the share of time that mixed steps take."""
         size = chunk(batch)
-        if size not in attention:
-            attention[size] = moments(prompts.chunk_attention(size), offered.weights).mean
-        steps = tokens / size
-        step = prompts.full_step(size, batch, offered.context) + attention[size] / steps
-        step = times.host.time(step, batch)
-        return step, min(1.0, offered.prompts * steps * step / offered.instances)
+        step = length(size, batch)
+        return step, min(1.0, offered.prompts * (tokens / size) * step / offered.instances)
 
     def gap(batch: float) -> float:
         """Mean time between two tokens of a decode, over mixed and decode-only steps."""
@@ -194,20 +216,26 @@ def mixed_station(
     lag = min(1.0, batch) * step / 2
     line = None
     if queues and offered.gaps:
-        many, size, length = at_times(batch, offered.gaps.scv), chunk(batch), mixed(batch)[0]
-        line = _chunked_line(found, offered, length, size / tokens)._replace(
-            step=step, busy=min(1.0, batch), swing=mixed(many)[0] / chunk(many) * size / length - 1
+        many, size, whole = at_times(batch, offered.gaps.scv), chunk(batch), mixed(batch)[0]
+        line = _chunked_line(found, offered, whole, size / tokens)._replace(
+            step=step, busy=min(1.0, batch), swing=mixed(many)[0] / chunk(many) * size / whole - 1
         )
     wait = (1 - busy) * lag + (line.mean_wait() if line else 0.0)
     service = busy * full.mean + (1 - busy) * moments(found.alone, offered.weights).mean
     service += line.mean_behind() if line else 0.0
-    lengths = moments(prompts.uncached, offered.weights)
+    waits, some = (line.mean_wait(), _waiting(line)) if line else (0.0, 0.0)
 
-    def stalls(batch: float, step: float) -> Stalls:
-        """What the mixed steps of a prompt add to the decodes beside them."""
-        length = mixed(batch)[0]
-        added = lengths.mean / chunk(batch) * max(0.0, length - step)
-        return Stalls(offered.prompts / offered.instances, Moments(added, lengths.scv), max(step, length))
+    size, rate = chunk(batch), offered.prompts / offered.instances
+
+    def stalls(running: float, step: float) -> Stalls:
+        """What the mixed steps of prompts add to the decodes beside them: alone, or sharing full ones."""
+        here = prompts.in_chunks(size, running, offered.context)
+        lone = [own - math.ceil(n / size) * step for own, n in zip(here.alone, prompts.uncached)]
+        many = [own - n / size * step for own, n in zip(here.full, prompts.uncached)]
+        added = [max(0.0, busy * b + (1 - busy) * a) for a, b in zip(lone, many)]
+        longest = max(step, length(size, running))
+        backlog = waits * (1 - step / longest)
+        return Stalls(rate, moments(added, offered.weights), longest, some, backlog)
 
     decodes = _decodes(times, offered, batch, stalls)
     return Found(Station(utilisation, crowding, batch, step, gap(batch), wait, service), line, decodes)
