@@ -85,7 +85,7 @@ def tokens_form(parabola: Parabola, tier: KvTier) -> Symbolic:
     """Return the closed form of the shortest prefix from which loading pays, the number of pieces frozen."""
     values, symbols = _values(tier, parabola), load_advantage.symbols()
     numbers = {symbols[name]: value for name, value in values.items()}
-    form, count, forms = _pieces_frozen("prefix")
+    form, count, forms = _pieces_frozen("prefix", parabola.growth_s == 0)
     chunk, each = tier.chunk_tokens, tier.per_chunk_s
 
     def root_with(pieces: float) -> tuple[Any, float] | None:
@@ -113,14 +113,26 @@ def tokens_form(parabola: Parabola, tier: KvTier) -> Symbolic:
 
 
 @cache
-def _pieces_frozen(name: str) -> tuple[Any, Any, list[Any]]:
-    """Solve the inequality for a parameter with n pieces: the first form, n, and all forms."""
+def _pieces_frozen(name: str, linear: bool = False) -> tuple[Any, Any, list[Any]]:
+    """Solve the inequality for a parameter with n pieces: a form, n, and all forms; ``linear``: without growth."""
     import sympy
 
     symbols, count = load_advantage.symbols(), sympy.Symbol("n", positive=True)
     piece = load_advantage.expression().replace(sympy.ceiling, lambda inner: count)
-    forms = solved(piece, symbols[name])
+    piece = piece.subs(symbols["prefill_growth"], 0) if linear else piece
+    forms = _parabolic(piece, symbols[name]) or solved(piece, symbols[name])
     return (forms[-1] if forms else None), count, forms
+
+
+def _parabolic(piece: Any, target: Any) -> list[Any]:
+    """Roots of what is a parabola in the unknown; none where it is something else."""
+    import sympy
+
+    if not piece.is_polynomial(target) or sympy.degree(piece, target) != 2:
+        return []
+    squared, linear, fixed = sympy.Poly(piece, target).all_coeffs()
+    spread = sympy.sqrt(linear**2 - 4 * squared * fixed)
+    return [(-linear - spread) / (2 * squared), (-linear + spread) / (2 * squared)]
 
 
 def _advantage(values: dict[str, float], prefix: float) -> float:

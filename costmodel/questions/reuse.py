@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,7 @@ from pathlib import Path
 from ..answer import About
 from ..decision.loading import Parabola
 from ..errors import InputError
-from ..evaluate.stack import miss_ratio_curve
-from ..formulas.reuse import kv_overflow
+from ..evaluate.stack import MissRatioCurve, miss_ratio_curve
 from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import Gpu
 from ..inputs.model import Model
@@ -20,13 +18,13 @@ from ..inputs.traces import Reading, Trace
 from ..memory.parallelism import check_tp
 from ..serving.handover import HoldsKv, KvEnd
 from ..serving.instance import InstanceKind
-from ..serving.memory import kv_pool
 from ..serving.step import StepTimes
-from ..serving.tiers import KvTier, kv_shape
+from ..serving.tiers import KvShape, KvTier, kv_shape
 from .inputs import as_instance, as_model, check_whole, context_warnings, kv_dtype_of, model_source
-from .reuse_hits import Curve, Fleet, Level, curve_of, fleet_of, levels_of
+from .reuse_hits import Curve, Fleet, Found, Level, curve_of, fleet_of, levels_of
 from .reuse_loads import LoadRow, PrefixRow, TierRow, load_row, prefix_row, tier_row
 from .reuse_measured import Measured, measured_of
+from .reuse_memory import Overflow, memory_of, overflow_of
 from .reuse_times import Times
 from .reuse_turns import PlaceRow, turn_rows
 from .tiers import TierOption, parse_tiers
@@ -34,21 +32,6 @@ from .tiers import TierOption, parse_tiers
 SCHEMA = "costmodel.reuse/1"
 #: Prefixes of the curve of gains, where none is asked for.
 PREFIXES = (512, 2048, 8192, 32768)
-
-
-@dataclass(frozen=True)
-class Overflow:
-    """KV of ``sequences`` at once on one instance, copies of all its ranks included, against its pool."""
-
-    sequences: int
-    context_tokens: int
-    wanted_bytes: float
-    pool_bytes: float | None
-    pool_reason: str | None
-    overflow_bytes: float | None
-    overflow_tokens: float | None
-    taken_by: str | None
-    taken_by_reason: str | None
 
 
 @dataclass(frozen=True)
@@ -169,19 +152,14 @@ def ask_reuse(
         )
     below = tuple(option.kv_tier(end, reads_alone=True) for option in chosen)
     shape = kv_shape(end)
-    stored = shape.bytes_per_token * shape.copies
+    rows = _prefix_rows(end, times, asked, shape, bool(chosen))
+    memory = memory_of(kind, asked.pool_bytes, shape)
     found = None
     if asked.trace is not None:
         found = miss_ratio_curve(Trace(asked.trace, Reading(timed=False, block_tokens=asked.block_tokens)))
-    rows = _prefix_rows(end, times, asked, bool(chosen))
-    pool, why = _pool(kind, asked)
-    room = _room(asked, pool, stored, shape.fixed_bytes * shape.copies)
-    levels = levels_of(found, room, why, below) if found else ()
-    reference = rows[-1] if rows else None
-    isl, osl = asked.isl, asked.osl
-    if found:
-        isl = isl or round(found.prompt_tokens / found.requests)
-        osl = osl or max(1, round(found.output_tokens / found.requests))
+    room = memory.room_tokens(asked.sequences, asked.context)
+    levels = levels_of(found, room, memory.reason, below) if found else ()
+    pairs, last = tuple(zip(below, chosen)), rows[-1] if rows else None
     return ReuseAnswer(
         schema=SCHEMA,
         model=end.model.name,
@@ -192,20 +170,16 @@ def ask_reuse(
         fixed_bytes_per_sequence=shape.fixed_bytes,
         copies=shape.copies,
         prefixes=rows,
-        tiers=tuple(
-            tier_row(end, tier, option, times, reference.prefix_tokens, reference.uncached_tokens)
-            for tier, option in zip(below, chosen)
-            if reference
-        ),
-        loads=tuple(load_row(tier, o, times, row) for tier, o in zip(below, chosen) for row in rows),
-        overflow=_overflow(asked, pool, why, stored, shape.fixed_bytes * shape.copies, below),
+        tiers=tuple(tier_row(end, tier, option, times, last) for tier, option in pairs if last),
+        loads=tuple(load_row(tier, option, times, row) for tier, option in pairs for row in rows),
+        overflow=overflow_of(memory, asked.sequences, asked.context, below)
+        if asked.sequences and asked.context
+        else None,
         trace=None if asked.trace is None else str(asked.trace),
         curve=curve_of(found, shape.bytes_per_token) if found else None,
         levels=levels,
         hit_rate=asked.hit_rate,
-        fleet=_fleet(
-            times, below, levels, asked, isl, osl, reference, found.infinite_hit_rate if found else 0.0
-        ),
+        fleet=_fleets(times, below, levels, found, asked, last),
         turns=turn_rows(times, shape.bytes_per_token, asked.turns, asked.turn_tokens, asked.osl)
         if asked.turns and asked.turn_tokens and asked.osl
         else (),
@@ -237,105 +211,52 @@ def _end(
     return KvEnd(found, tp, kv_dtype_of(found, kv_dtype, dtype)), None
 
 
-def _prefix_rows(end: HoldsKv, times: Times, asked: ReuseOptions, tiers: bool) -> tuple[PrefixRow, ...]:
-    shape = kv_shape(end)
+def _prefix_rows(
+    end: HoldsKv, times: Times, asked: ReuseOptions, shape: KvShape, tiers: bool
+) -> tuple[PrefixRow, ...]:
     longest = end.model.max_context or max(PREFIXES) + 1
     usual = [prefix for prefix in PREFIXES if prefix < min(asked.isl or longest, longest)]
     prefixes = sorted(set(asked.prefixes)) or (usual if tiers else [])
+    rest = {prefix: 1 if asked.isl is None else asked.isl - prefix for prefix in prefixes}
     return tuple(
-        prefix_row(
-            end,
-            times,
-            prefix,
-            1 if asked.isl is None else asked.isl - prefix,
-            shape.bytes_per_token * prefix + shape.fixed_bytes,
-        )
-        for prefix in prefixes
+        prefix_row(end, times, prefix, uncached, shape.bytes_per_token * prefix + shape.fixed_bytes)
+        for prefix, uncached in rest.items()
     )
 
 
-def _pool(kind: InstanceKind | None, asked: ReuseOptions) -> tuple[float | None, str | None]:
-    """Return the KV pool of the instance, all GPUs together, or why it is not known."""
-    if asked.pool_bytes is not None:
-        return asked.pool_bytes, None
-    if kind is None:
-        return None, "pass --hardware, or --pool with the KV pool of the instance"
-    return kv_pool(kind).pool_bytes * kind.gpus, None
-
-
-def _room(asked: ReuseOptions, pool: float | None, per_token: float, fixed: float) -> float | None:
-    """Tokens of prefixes that the pool holds beside the sequences that run."""
-    if pool is None or not per_token:
-        return None
-    running = (asked.sequences or 0) * (per_token * (asked.context or 0) + fixed) if asked.context else 0.0
-    return max(0.0, pool - running) / per_token
-
-
-def _overflow(
-    asked: ReuseOptions,
-    pool: float | None,
-    why: str | None,
-    per_token: float,
-    fixed: float,
-    tiers: Sequence[KvTier],
-) -> Overflow | None:
-    if asked.sequences is None or asked.context is None:
-        return None
-    wanted = float(kv_overflow(asked.sequences, asked.context, per_token, fixed, 0.0))
-    if pool is None:
-        return Overflow(asked.sequences, asked.context, wanted, None, why, None, None, None, why)
-    over = float(kv_overflow(asked.sequences, asked.context, per_token, fixed, pool))
-    tokens = over / per_token if per_token else 0.0
-    taker, reason = _taker(tokens, tiers)
-    return Overflow(asked.sequences, asked.context, wanted, pool, None, over, tokens, taker, reason)
-
-
-def _taker(tokens: float, tiers: Sequence[KvTier]) -> tuple[str | None, str | None]:
-    """Return the tier down to which there is room for so many tokens, or why there is none."""
-    if not tokens:
-        return None, "everything fits GPU memory"
-    room = 0.0
-    for tier in tiers:
-        room += tier.capacity_tokens
-        if math.isinf(room):
-            return None, f"{tier.name} states no capacity: add capacity=500GiB after its name"
-        if room >= tokens:
-            return tier.name, None
-    return None, "the tiers together have no room for it" if tiers else "no --tier is given"
-
-
-def _fleet(
+def _fleets(
     times: Times,
     tiers: Sequence[KvTier],
     levels: Sequence[Level],
+    found: MissRatioCurve | None,
     asked: ReuseOptions,
-    isl: int | None,
-    osl: int | None,
-    reference: PrefixRow | None,
-    most_found: float,
+    last: PrefixRow | None,
 ) -> tuple[Fleet, ...]:
     """One row a tier: by a trace, every request finds the mean of what is found there; else as stated."""
-    rows, above = [], levels[0].hit_rate if levels else None
-    for place, tier in enumerate(tiers):
-        if levels and isl is not None:
-            rate = levels[place + 1].hit_rate
-            held, prefix, most = (
-                min(isl - 1, round((each or 0.0) * isl)) for each in (above, rate, most_found)
-            )
-            share = None if rate is None else 1.0
-            rows.append(
-                fleet_of(
-                    times, tier, prefix=prefix, most=most, held=held, hit_share=share, isl=isl, osl=osl,
-                    batch=asked.sequences,
-                )
-            )  # fmt: skip
-        elif reference is not None and asked.hit_rate is not None:
-            rows.append(
-                fleet_of(
-                    times, tier, prefix=reference.prefix_tokens, most=reference.prefix_tokens, held=0,
-                    hit_share=asked.hit_rate, isl=isl, osl=osl, batch=asked.sequences,
-                )
-            )  # fmt: skip
+    if found is None:
+        if asked.hit_rate is None or last is None:
+            return ()
+        prefix = last.prefix_tokens
+        mean = (prefix, 0, asked.isl, asked.osl, asked.sequences)
+        return tuple(
+            fleet_of(times, tier.name, Found(asked.hit_rate, prefix, tier.read_s(prefix), *mean))
+            for tier in tiers
+        )
+    isl = asked.isl or round(found.prompt_tokens / found.requests)
+    osl = asked.osl or max(1, round(found.output_tokens / found.requests))
+
+    def tokens(rate: float | None) -> int:
+        return min(isl - 1, round((rate or 0.0) * isl))
+
+    held, most = tokens(levels[0].hit_rate), tokens(found.infinite_hit_rate)
+    rows, above, load = [], held, 0.0
+    for tier, level in zip(tiers, levels[1:]):
+        share = None if level.hit_rate is None else 1.0
+        prefix = max(above, tokens(level.hit_rate))
+        load += tier.read_s(prefix - above)
+        above = prefix
+        found_here = Found(share, prefix, load, most, held, isl, osl, asked.sequences)
+        rows.append(fleet_of(times, tier.name, found_here))
     return tuple(rows)
 
 
@@ -372,11 +293,13 @@ def _said(asked: ReuseOptions, rows: Sequence[PrefixRow]) -> list[str]:
     said = []
     if rows and asked.isl is None:
         said.append("one token follows the prefix (--isl says how many)")
+    if rows:
+        said.append("closed forms take recompute for a parabola")
     if asked.trace is not None:
         said += [
             "one cache serves the whole trace; least recently used blocks go first, of one prompt the last ones",
             "what is computed is written to every tier, so that a tier has what lies above it, too",
-            "fleet: every request finds the mean of what is found",
+            "fleet: every request finds the mean of what is found, and reads each part from the first tier that has it",
         ]
     if asked.turns is not None:
         said.append("turns: nothing is evicted between them; token 1 comes from decode")

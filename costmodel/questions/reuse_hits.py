@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
-from ..errors import InputError
 from ..evaluate.stack import NEARLY, MissRatioCurve
 from ..formulas import reuse as book
 from ..serving.tiers import KvTier
@@ -144,33 +144,34 @@ def levels_of(
     return tuple(rows)
 
 
-def fleet_of(
-    times: Times,
-    tier: KvTier,
-    *,
-    prefix: int,
-    most: int,
-    held: int,
-    hit_share: float | None,
-    isl: int | None,
-    osl: int | None,
-    batch: int | None,
-) -> Fleet:
-    """Return what a tier gains where ``hit_share`` of requests find ``prefix`` tokens, ``held`` in memory anyway.
+class Found(NamedTuple):
+    """What requests find: ``hit_share`` of them ``prefix`` tokens, read in ``load_s``.
 
-    ``most``: what they would find in a cache without bound.
+    ``held`` of these tokens are in GPU memory anyway; without any bound they would find ``most``. Prompts and outputs
+    of a mean request; ``batch`` requests decode together.
     """
-    why = _missing(times, hit_share, isl, osl, batch)
+
+    hit_share: float | None
+    prefix: int
+    load_s: float
+    most: int
+    held: int
+    isl: int | None
+    osl: int | None
+    batch: int | None
+
+
+def fleet_of(times: Times, tier: str, found: Found) -> Fleet:
+    """Return what a tier gains a hit, and all requests on average."""
+    hit_share, prefix, load, most, held, isl, osl, batch = found
+    why = _missing(times, found)
     if why is not None or isl is None or osl is None or batch is None or hit_share is None:
-        return Fleet(tier.name, prefix, hit_share, None, None, None, None, None, None, None, None, why)
-    if not 0 <= held <= prefix <= most < isl:
-        raise InputError(f"a prompt of {isl:,} tokens cannot find a prefix of {prefix:,}")
+        return Fleet(tier, prefix, hit_share, None, None, None, None, None, None, None, None, why)
     in_memory = _saved(times, held, isl)
     computed, everything = (_saved(times, tokens, isl) - in_memory for tokens in (prefix, most))
-    load = tier.read_s(prefix - held)
     whole = (times.prefill_s(isl - held, held) or 0.0) + (times.decode_s(batch, isl + osl / 2, osl) or 0.0)
     return Fleet(
-        tier=tier.name,
+        tier=tier,
         prefix_tokens=prefix,
         hit_share=hit_share,
         recompute_s=computed,
@@ -190,16 +191,14 @@ def _saved(times: Times, prefix: int, isl: int) -> float:
     return times.recompute_s(prefix, isl - prefix) if prefix else 0.0
 
 
-def _missing(
-    times: Times, hit_share: float | None, isl: int | None, osl: int | None, batch: int | None
-) -> str | None:
+def _missing(times: Times, found: Found) -> str | None:
     if times.steps is None:
         return NEEDS_GPU
     absent = {
-        "--hit-rate, or --trace and a capacity": hit_share,
-        "--isl": isl,
-        "--osl": osl,
-        "--sequences (that decode together)": batch,
+        "--hit-rate, or --trace and a capacity": found.hit_share,
+        "--isl": found.isl,
+        "--osl": found.osl,
+        "--sequences (that decode together)": found.batch,
     }
     missing = [name for name, value in absent.items() if value is None]
     return f"needs {', '.join(missing)}" if missing else None

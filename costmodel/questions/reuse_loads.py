@@ -174,16 +174,19 @@ def _peak(tier: KvTier, option: TierOption) -> float | None:
     return tier.read_bytes_per_s * max(1.0, stated / counted)
 
 
-def tier_row(
-    end: HoldsKv, tier: KvTier, option: TierOption, times: Times, prefix: int, uncached: int
-) -> TierRow:
-    """Return a tier with its break-even length; ``prefix`` is where the closed form's parabola is taken."""
-    longest = end.model.max_context or LONGEST
+def tier_row(end: HoldsKv, tier: KvTier, option: TierOption, times: Times, row: PrefixRow) -> TierRow:
+    """Return a tier with its break-even length.
+
+    The parabola of the closed form goes through that length and twice it; where there is none, through ``row``.
+    """
+    prefix, uncached, longest = row.prefix_tokens, row.uncached_tokens, end.model.max_context or LONGEST
     root: Root | None = None
     form: Symbolic | None = None
     if times.known:
         root = tokens_root(lambda tokens: times.recompute_s(tokens, uncached), tier, longest)
-        form = tokens_form(times.parabola(prefix, uncached), tier)
+        crossing = root.value is not None and root.value > tier.chunk_tokens
+        around = 2 * int(root.value) if crossing and root.value else prefix
+        form = tokens_form(times.parabola(around, uncached), tier)
     bounded = math.isfinite(tier.capacity_bytes)
     factor, both = _duplex(option)
     size, rate, why = _pieces(end, option)

@@ -1,0 +1,88 @@
+"""The KV pool of an instance against what its sequences hold at once, and what is left for prefixes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..formulas.reuse import kv_overflow
+from ..serving.instance import InstanceKind
+from ..serving.memory import kv_pool
+from ..serving.tiers import KvShape, KvTier
+from .reuse_hits import NO_CAPACITY
+
+
+@dataclass(frozen=True)
+class Memory:
+    """KV pool of all GPUs of an instance, or why it is not known; bytes of its ranks' copies together."""
+
+    pool_bytes: float | None
+    reason: str | None
+    bytes_per_token: float
+    fixed_bytes: float
+
+    def wanted_bytes(self, sequences: int, context: int) -> float:
+        """KV bytes of so many sequences."""
+        return float(kv_overflow(sequences, context, self.bytes_per_token, self.fixed_bytes, 0.0))
+
+    def room_tokens(self, sequences: int | None, context: int | None) -> float | None:
+        """Tokens of prefixes for which the pool has room beside the sequences that run."""
+        if self.pool_bytes is None or not self.bytes_per_token:
+            return None
+        running = self.wanted_bytes(sequences, context) if sequences and context else 0.0
+        return max(0.0, self.pool_bytes - running) / self.bytes_per_token
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """KV of ``sequences`` at once on one instance, copies of all its ranks included, against its pool.
+
+    ``taken_by``: the tier down to which there is room for what does not fit.
+    """
+
+    sequences: int
+    context_tokens: int
+    wanted_bytes: float
+    pool_bytes: float | None
+    pool_reason: str | None
+    overflow_bytes: float | None
+    overflow_reason: str | None
+    overflow_tokens: float | None
+    taken_by: str | None
+    taken_by_reason: str | None
+
+
+def memory_of(kind: InstanceKind | None, given: float | None, shape: KvShape) -> Memory:
+    """Return the KV pool of an instance: as given, else as vLLM sizes it on its GPUs."""
+    per_token, fixed = shape.copies * shape.bytes_per_token, shape.copies * shape.fixed_bytes
+    if given is not None:
+        return Memory(given, None, per_token, fixed)
+    if kind is None:
+        why = "pass --hardware, or --pool with the KV pool of the instance"
+        return Memory(None, why, per_token, fixed)
+    return Memory(kv_pool(kind).pool_bytes * kind.gpus, None, per_token, fixed)
+
+
+def overflow_of(memory: Memory, sequences: int, context: int, tiers: Sequence[KvTier]) -> Overflow:
+    """Return what of these sequences the pool has no room for, and which tier takes it."""
+    wanted, pool, why = memory.wanted_bytes(sequences, context), memory.pool_bytes, memory.reason
+    if pool is None:
+        return Overflow(sequences, context, wanted, None, why, None, why, None, None, why)
+    over = float(kv_overflow(sequences, context, memory.bytes_per_token, memory.fixed_bytes, pool))
+    tokens = over / memory.bytes_per_token if memory.bytes_per_token else 0.0
+    return Overflow(sequences, context, wanted, pool, None, over, None, tokens, *_taker(tokens, tiers))
+
+
+def _taker(tokens: float, tiers: Sequence[KvTier]) -> tuple[str | None, str | None]:
+    """Return the tier down to which there is room for so many tokens, or why there is none."""
+    if not tokens:
+        return None, "everything fits GPU memory"
+    room = 0.0
+    for tier in tiers:
+        room += tier.capacity_tokens
+        if math.isinf(room):
+            return None, f"capacity of {tier.name} {NO_CAPACITY}"
+        if room >= tokens:
+            return tier.name, None
+    return None, "the tiers together have no room for it" if tiers else "no --tier is given"

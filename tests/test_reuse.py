@@ -1,0 +1,433 @@
+"""``reuse``: loads, break-evens, hits, fleets, turns and measured prefixes, by hand and against simpler loops."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from costmodel import InputError, ReuseOptions, ask_reuse
+from costmodel.cli import main
+from costmodel.decision.loading import Parabola, bandwidth_form, bandwidth_root, tokens_form, tokens_root
+from costmodel.questions.reuse import ReuseAnswer
+from costmodel.questions.reuse_measured import relative_fit
+from costmodel.serving.tiers import KvTier
+
+LLAMA = "Llama-3.1-8B"  # 131,072 B of KV a token
+DRAM = "dram-pcie5-vllm-0.12,capacity=500GB"
+
+
+def tier(**changed: Any) -> KvTier:
+    values: dict[str, Any] = {
+        "name": "a",
+        "shared": False,
+        "capacity_bytes": 1e12,
+        "read_bytes_per_s": 1e9,
+        "write_bytes_per_s": 1e9,
+        "bytes_per_token": 1e5,
+    }
+    return KvTier(**values | changed)
+
+
+# --- break-evens ---------------------------------------------------------------------------------------------
+
+
+def test_break_even_length_by_hand() -> None:
+    # 1 ms a token to compute, 0.1 ms to read, 90 ms of latency: 0.9 ms n = 90 ms at 100 tokens
+    rates, below = Parabola(1e-3, 0.0), tier(latency_s=0.09, chunk_tokens=1)
+    root = tokens_root(rates.seconds, below, 10_000)
+    assert root.value in (100, 101)  # at 100 both cost the same but for rounding
+    assert tokens_form(rates, below).root.value == pytest.approx(100)
+    # 0.01 ms n^2 more: 1e-5 n^2 + 9e-4 n - 0.09 = 0 at n = 60
+    curved = Parabola(1e-3, 1e-5)
+    assert tokens_form(curved, below).root.value == pytest.approx(60)
+    assert tokens_root(curved.seconds, below, 10_000).value in (60, 61)
+
+
+def test_break_even_length_with_pieces_is_a_root_of_its_own_number_of_pieces() -> None:
+    # 2 ms a piece of 16 tokens: 0.9 n = 90 + 2 k with 16 (k - 1) < n <= 16 k: k = 8 gives n = 117.8
+    rates, below = Parabola(1e-3, 0.0), tier(latency_s=0.09, chunk_tokens=16, per_chunk_s=2e-3)
+    form = tokens_form(rates, below)
+    assert form.root.value == pytest.approx(106 / 0.9)
+    assert (form.root.valid_from, form.root.valid_to) == (112, 128)
+    assert form.root.regime == "n = 8 pieces of 16 tokens"
+    assert "n*per_chunk" in form.text
+    # by steps: the shortest length from which loading pays at every longer one
+    longest = max(n for n in range(16, 1000) if rates.seconds(n) <= below.read_s(n))
+    assert tokens_root(rates.seconds, below, 1000).value == longest + 1
+
+
+def test_break_evens_that_are_none_say_why() -> None:
+    cheap, dear = Parabola(1e-3, 0.0), Parabola(1e-5, 0.0)
+    below = tier(chunk_tokens=8)
+    always = tokens_root(cheap.seconds, below, 1000)
+    assert always.value == 8 and "every length" in always.regime
+    assert tokens_form(cheap, below).root.value is None
+    assert "loading pays at every length" in tokens_form(cheap, below).root.regime
+    never = tokens_root(dear.seconds, below, 1000)
+    assert never.value is None and "computing is faster at every length up to 1,000" in never.regime
+    assert "computing is faster" in tokens_form(dear, below).root.regime
+    upside = tokens_root(lambda n: 0.05, below, 1000)  # computing takes 50 ms whatever the length
+    assert upside.value is None and "up to about" in upside.regime
+
+
+def test_break_even_bandwidth_by_hand() -> None:
+    # 100 tokens: computing 100 ms; 10 ms of latency and 7 pieces of 2 ms leave 76 ms for 10 MB and 2 MB besides
+    below = tier(latency_s=0.01, chunk_tokens=16, per_chunk_s=2e-3, fixed_bytes=2e6)
+    form = bandwidth_form(Parabola(1e-3, 0.0), below, 100)
+    assert form.root.value == pytest.approx(12e6 / 0.076)
+    assert form.root.regime == "n = 7 pieces of 16 tokens"
+    assert bandwidth_root(0.1, below, 100).value == pytest.approx(12e6 / 0.076)
+    late = tier(latency_s=0.2)
+    assert bandwidth_form(Parabola(1e-3, 0.0), late, 100).root.value is None
+    assert bandwidth_root(0.1, late, 100).value is None
+
+
+# --- loads ---------------------------------------------------------------------------------------------------
+
+
+def test_loads_without_a_gpu_by_hand() -> None:
+    asked = ReuseOptions(prefixes=(1000, 4000), prefill_per_token_s=20e-6, prefill_growth_s=1e-9)
+    answer = ask_reuse(LLAMA, [f"{DRAM},latency=1ms"], asked)
+    first, second = answer.loads
+    # 1 ms and 131.072 MB at 50 GB/s; computing 20 + 1 ms
+    assert first.load_s == pytest.approx(0.001 + 131.072e6 / 50e9)
+    assert first.bound_s == pytest.approx(131.072e6 / 63e9)
+    assert first.recompute_s == pytest.approx(0.021)
+    assert first.gain == pytest.approx(0.021 / 0.00362144)
+    assert first.break_even_bytes_per_s == pytest.approx(131.072e6 / 0.020)
+    assert first.numeric_bytes_per_s == pytest.approx(first.break_even_bytes_per_s)
+    assert second.recompute_s == pytest.approx(0.08 + 0.016)
+    assert first.pays and second.pays
+    assert first.ttft_gain is None and "--hardware" in str(first.ttft_gain_reason)
+    (row,) = answer.tiers
+    assert row.capacity_tokens == 3_814_697  # 500 GB / 131,072 B
+    # 1 ms = (20 us - 2.62144 us) n + 1 ns n^2: n = (-17.37856 + sqrt(17.37856^2 + 4)) / 0.002 = 57.36
+    assert row.closed_form_tokens == pytest.approx(57.353, abs=0.01)
+    assert row.break_even_tokens == 58
+    assert row.duplex_factor == pytest.approx(1.668) and row.shared_bytes_per_s == pytest.approx(41.7e9)
+
+
+def test_nothing_is_guessed_without_times() -> None:
+    answer = ask_reuse(LLAMA, ["dram-pcie5"], ReuseOptions(sequences=4, context=1000))
+    (load, *_) = answer.loads
+    assert load.recompute_s is None and load.gain is None and "--hardware" in str(load.gain_reason)
+    assert answer.tiers[0].capacity_tokens is None and "capacity=" in str(answer.tiers[0].capacity_reason)
+    assert answer.overflow is not None
+    assert answer.overflow.wanted_bytes == 4 * 1000 * 131072
+    assert answer.overflow.pool_bytes is None and "--pool" in str(answer.overflow.pool_reason)
+    assert [row.prefix_tokens for row in answer.prefixes] == [512, 2048, 8192, 32768]
+
+
+def test_step_times_make_recompute_the_difference_of_two_prefills() -> None:
+    asked = ReuseOptions(prefixes=(8192,), isl=8448)
+    answer = ask_reuse(LLAMA, [DRAM], asked, hardware="h100-sxm")
+    (row,), (load,) = answer.prefixes, answer.loads
+    assert row.uncached_tokens == 256
+    assert row.prefill_s is not None and row.after_hit_s is not None and row.recompute_s is not None
+    assert row.recompute_s == pytest.approx(row.prefill_s - row.after_hit_s)
+    assert row.prefill_bound_s is not None and row.prefill_bound_s <= row.prefill_s
+    assert load.bound_s is not None and load.bound_s <= load.load_s
+    assert load.gain == pytest.approx(row.recompute_s / load.load_s)
+    assert load.ttft_gain == pytest.approx(row.prefill_s / (load.load_s + row.after_hit_s))
+    # 32 layers, hidden 4,096, 4 query heads a KV head, 989 TFLOP/s:
+    # 989e12 * 2 * 4096 * 2 / (4 * (4 * 8192 * 4096 + 22 * 4096^2)) = 8.05 GB/s
+    assert row.mooncake_bytes_per_s == pytest.approx(8.05e9, rel=2e-3)
+    assert load.pays_by_mooncake
+
+
+def test_mooncake_rule_is_not_bent_to_models_it_is_not_of() -> None:
+    for name in ("Qwen/Qwen3-32B", "gpt-oss-120b", "deepseek-ai/DeepSeek-V2-Lite"):
+        answer = ask_reuse(name, ["dram-pcie5"], ReuseOptions(prefixes=(512,)), hardware="h200-sxm")
+        assert answer.prefixes[0].mooncake_bytes_per_s is None
+        assert "rule" in str(answer.prefixes[0].mooncake_bytes_per_s_reason)
+
+
+@pytest.mark.parametrize(
+    ("model", "tp", "old", "new"),
+    [
+        # bytes of a copy before and since vLLM 0.12, blocks of 16 tokens (blog.vllm.ai/2026/01/08): 16 tokens x KV
+        # heads of a rank x width x 2 B; times 2 and layers since
+        ("Llama-3.1-8B", 1, 32768, 2 * 2**20),
+        ("Qwen/Qwen3-32B", 2, 16384, 2 * 2**20),
+        ("Llama-3.1-70B", 4, 8192, 1.25 * 2**20),
+        ("Qwen/Qwen2.5-7B", 1, 16384, 0.875 * 2**20),
+    ],
+)
+def test_copies_are_as_large_as_the_layout_makes_them(model: str, tp: int, old: int, new: float) -> None:
+    answer = ask_reuse(model, ["dram-pcie5-vllm-0.11", "dram-pcie5-vllm-0.12"], tp=tp)
+    assert [row.piece_bytes for row in answer.tiers] == [old, new]
+
+
+def test_small_copies_are_told_with_the_bandwidth_measured_for_them() -> None:
+    # LMCache, 256 tokens of Llama-3.2-1B-like KV: Qwen2.5-7B has 57,344 B a token, 14.7 MB a chunk
+    (row,) = ask_reuse("Qwen/Qwen2.5-7B", ["dram-pcie5-lmcache"]).tiers
+    assert row.piece_bytes == 256 * 57344
+    # between 256 KiB (20.165 us) and 16 MiB (342.392 us): 20.165 + 0.873 * 322.227 = 301.5 us for 14.68 MB
+    assert row.piece_bytes_per_s == pytest.approx(48.69e9, rel=1e-3)
+
+
+# --- memory and hits -----------------------------------------------------------------------------------------
+
+
+def test_overflow_goes_down_to_the_first_tier_with_room() -> None:
+    # 10 x 10,000 tokens of 131,072 B are 13.1 GB over a pool of 3.1 GB: 76,294 tokens
+    asked = ReuseOptions(sequences=10, context=10_000, pool_bytes=3.1072e9)
+    tiers = ["dram-pcie5,capacity=4GB", "store-eth-100,capacity=100GB"]
+    over = ask_reuse(LLAMA, tiers, asked).overflow
+    assert over is not None
+    assert over.wanted_bytes == 13.1072e9 and over.overflow_bytes == pytest.approx(10e9)
+    assert over.taken_by == "store-eth-100"
+    small = ask_reuse(LLAMA, tiers[:1], asked).overflow
+    assert small is not None and small.taken_by is None and "no room" in str(small.taken_by_reason)
+
+
+def trace_file(folder: Path, prompts: list[list[int]]) -> Path:
+    path = folder / "trace.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps(
+                {"timestamp": i, "input_length": 512 * len(p), "output_length": 10, "hash_ids": p}
+            ) + "\n"
+            for i, p in enumerate(prompts)
+        )
+    )  # fmt: skip
+    return path
+
+
+def test_levels_find_what_their_room_holds(tmp_path: Path) -> None:
+    # four prompts of two blocks in turn, ten rounds: 8 blocks; the room of 2 blocks finds nothing, 8 find all
+    path = trace_file(tmp_path, [[10 * (i % 4), 10 * (i % 4) + 1] for i in range(40)])
+    asked = ReuseOptions(trace=path, pool_bytes=2 * 512 * 131072, sequences=8)
+    tiers = ["dram-pcie5,capacity=300MB", "store-eth-100,capacity=536870912B"]  # 2,288 and 4,096 tokens
+    answer = ask_reuse(LLAMA, tiers, asked, hardware="h100-sxm")
+    memory, dram, store = answer.levels
+    assert (memory.room_tokens, memory.hit_rate) == (1024, 0)
+    assert (dram.room_tokens, dram.hit_rate) == (2288, 0)
+    # 36 of 40 prompts find 1,023 of their 1,024 tokens
+    assert store.hit_rate == pytest.approx(36 * 1023 / (40 * 1024))
+    assert store.gained_share == store.hit_rate
+    assert answer.curve is not None
+    assert (answer.curve.enough_tokens, answer.curve.working_set_tokens) == (4096, 4096)
+    assert answer.curve.infinite_hit_rate == store.hit_rate
+    assert (answer.curve.flat_from_tokens, answer.curve.flat_to_tokens) == (0, 3584)
+    no_gain, gain = answer.fleet
+    assert (no_gain.gain, no_gain.load_s) == (1.0, 0.0)
+    assert gain.gain is not None and gain.most_gain is not None
+    assert 1 < gain.gain < gain.most_gain
+
+
+def test_a_tier_without_capacity_says_what_to_add(tmp_path: Path) -> None:
+    path = trace_file(tmp_path, [[1, 2], [1, 2]])
+    answer = ask_reuse(LLAMA, ["dram-pcie5"], ReuseOptions(trace=path, pool_bytes=1e9))
+    assert answer.levels[1].hit_rate is None and "capacity=" in str(answer.levels[1].hit_rate_reason)
+
+
+def test_running_sequences_leave_the_rest_of_the_pool(tmp_path: Path) -> None:
+    path = trace_file(tmp_path, [[1, 2], [1, 2]])
+    asked = ReuseOptions(trace=path, pool_bytes=131072 * 5000.0, sequences=3, context=1000)
+    assert ask_reuse(LLAMA, [], asked).levels[0].room_tokens == 2000
+
+
+def test_a_fleet_gains_less_than_a_hit() -> None:
+    asked = ReuseOptions(prefixes=(8192,), isl=8448, osl=256, sequences=16, hit_rate=0.5)
+    (row,) = ask_reuse(LLAMA, [DRAM], asked, hardware="h100-sxm").fleet
+    assert row.recompute_s is not None and row.load_s is not None and row.request_s is not None
+    saved = 0.5 * (row.recompute_s - row.load_s)
+    assert row.reuse_s == pytest.approx(row.request_s - saved)
+    assert row.gain == pytest.approx(row.request_s / (row.request_s - saved))
+    assert row.hidden_gain == pytest.approx(row.request_s / (row.request_s - 0.5 * row.recompute_s))
+    assert row.most_gain == pytest.approx(row.request_s / (row.request_s - row.recompute_s))
+    assert row.hit_gain is not None and row.gain is not None and row.hit_gain > 3 * row.gain
+    (blank,) = ask_reuse(LLAMA, [DRAM], ReuseOptions(prefixes=(8192,), hit_rate=0.5)).fleet
+    assert blank.gain is None and "--hardware" in str(blank.reason)
+    (some,) = ask_reuse(
+        LLAMA, [DRAM], ReuseOptions(prefixes=(8192,), hit_rate=0.5), hardware="h100-sxm"
+    ).fleet
+    assert some.reason == "needs --isl, --osl, --sequences (that decode together)"
+
+
+# --- turns and measurements ----------------------------------------------------------------------------------
+
+
+def test_turns_by_place() -> None:
+    # 3 turns of 100 tokens, answers of 50: 450 tokens stand before them
+    asked = ReuseOptions(turns=3, turn_tokens=100, osl=50)
+    rows = {row.place.split(",")[-1].strip(): row for row in ask_reuse(LLAMA, [], asked).turns}
+    each = 131072
+    told = {
+        place: (row.computed_tokens, row.to_decode_bytes, row.to_prefill_bytes, row.stored_bytes)
+        for place, row in rows.items()
+    }
+    assert told == {
+        "prefill instance": (400, 750 * each, 0, 0),
+        "copies to it alone": (750, 300 * each, 0, 0),
+        "copies both ways": (300, 300 * each, 450 * each, 0),
+        "store": (300, 750 * each, 450 * each, 450 * each),
+        "nowhere": (750, 750 * each, 0, 0),
+    }
+    assert all(row.prefill_s is None and row.prefill_reason for row in rows.values())
+    timed = ask_reuse(LLAMA, [], asked, hardware="h100-sxm").turns
+    seconds = {row.place: row.prefill_s or 0.0 for row in timed}
+    assert seconds["store"] == seconds["decode instance, copies both ways"] < seconds["prefill instance"]
+    assert seconds["prefill instance"] < seconds["nowhere"]
+
+
+def test_relative_fit_goes_through_exact_points_and_weighs_by_value() -> None:
+    assert relative_fit([(1, 10), (1, 30)], [7, 17]) == pytest.approx((2, 0.5))
+    # y = a through (1, 1) and (1, 2): least squares of a - 1 and a / 2 - 1 is a = (1 + 1/2) / (1 + 1/4)
+    assert relative_fit([(1, 0), (1, 0), (0, 1)], [1, 2, 3]) == pytest.approx((1.2, 3))
+
+
+def measured_file(folder: Path, rows: list[tuple[int, float, float]]) -> Path:
+    path = folder / "measured.csv"
+    path.write_text("tokens,load_s,recompute_s\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
+    return path
+
+
+def test_measured_lines_meet_where_they_meet(tmp_path: Path) -> None:
+    # load 50 ms + 10 us n, recompute 20 us n + 1 ns n^2: 1e-9 n^2 + 1e-5 n - 0.05 = 0 at n = 3,660.25
+    rows = [(n, 0.05 + 1e-5 * n, 2e-5 * n + 1e-9 * n**2) for n in (1000, 2000, 4000, 8000, 16000)]
+    found = ask_reuse(LLAMA, [], ReuseOptions(measured=measured_file(tmp_path, rows))).measured
+    assert found is not None
+    assert found.break_even_tokens == pytest.approx(3660.25, abs=0.01)
+    assert found.load_fixed_s == pytest.approx(0.05) and found.load_per_token_s == pytest.approx(1e-5)
+    assert found.recompute_per_token_s == pytest.approx(2e-5)
+    assert found.recompute_growth_s == pytest.approx(1e-9)
+    assert found.load_mape < 1e-9 and found.recompute_mape < 1e-9
+    assert found.load_bytes_per_s == pytest.approx(131072 / 1e-5)
+    assert [row.fitted for row in found.rows] == [True, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("load", "recompute", "told"),
+    [
+        (0.001, 0.01, "below 1,000 tokens"),
+        (0.1, 0.01, "none of the measured"),
+    ],
+)
+def test_measured_lines_that_do_not_meet(tmp_path: Path, load: float, recompute: float, told: str) -> None:
+    rows = [(n, load * n / 1000, recompute * n / 1000) for n in (1000, 2000, 3000, 4000)]
+    found = ask_reuse(LLAMA, [], ReuseOptions(measured=measured_file(tmp_path, rows))).measured
+    assert found is not None and found.break_even_tokens is None and told in str(found.break_even_reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("tokens,load_s\n1,2\n", "no column recompute_s"),
+        ("tokens,load_s,recompute_s\n1,2,x\n", "line 2"),
+        ("tokens,load_s,recompute_s\n1,2,-3\n", "line 2"),
+        ("tokens,load_s,recompute_s\n1,1,1\n2,2,2\n3,3,3\n", "at least 4"),
+        ("tokens,load_s,recompute_s\n1,1,1\n1,2,2\n3,3,3\n4,4,4\n", "twice"),
+        ("", "no column"),
+    ],
+)
+def test_measured_files_are_checked(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "m.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=told):
+        ask_reuse(LLAMA, [], ReuseOptions(measured=path))
+
+
+# --- the command ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--tier", "dram-pcie5", "--prefix", "100", "--isl", "100"], "leaves nothing"),
+        (["--tier", "dram-pcie5", "--turns", "3"], "--turn-tokens"),
+        (["--tier", "dram-pcie5", "--hit-rate", "0.5", "--trace", "x"], "pass one"),
+        (["--tier", "dram-pcie5", "--context", "5"], "--sequences"),
+        (["--tier", "dram-pcie6"], "did you mean 'dram-pcie5'"),
+        (["--tier", "dram-pcie5", "--stack", "vllm-2026"], "pass --hardware"),
+        (
+            ["--tier", "dram-pcie5", "--prefill-per-token", "1us", "--hardware", "h100-sxm"],
+            "pass one",
+        ),
+        ([], "pass --tier"),
+    ],
+)
+def test_what_contradicts_itself_is_an_error(arguments: list[str], told: str) -> None:
+    result = CliRunner().invoke(main, ["reuse", LLAMA, *arguments])
+    assert result.exit_code == 2 and told in result.stderr
+
+
+def test_every_null_has_its_reason() -> None:
+    asked = ReuseOptions(
+        prefixes=(1000,), hit_rate=0.5, sequences=2, context=100, turns=2, turn_tokens=5, osl=5
+    )
+    answer = ask_reuse(LLAMA, ["dram-pcie5"], asked)
+    silent = {
+        "after_hit_s", "prefill_bound_s", "pays", "pays_by_mooncake", "break_even_regime", "numeric_bytes_per_s",
+        "regime", "closed_form", "closed_form_latex", "closed_form_regime", "valid_from", "valid_to", "distance",
+        "piece_bytes_per_s", "capacity_bytes", "recompute_s", "overflow_tokens",
+    }  # fmt: skip
+    parts: list[Sequence[Any]] = [
+        answer.prefixes,
+        answer.tiers,
+        answer.loads,
+        answer.turns,
+        [answer.overflow],
+    ]
+    for rows in parts:
+        for row in rows:
+            values = asdict(row)
+            for key, value in values.items():
+                if value is None and not key.endswith("_reason") and key not in silent:
+                    stems = {key, key.rsplit("_", 1)[0], key.removesuffix("_tokens")}
+                    assert any(values.get(f"{stem}_reason") for stem in stems), key
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "json"])
+def test_the_command_prints_every_part(form: str, tmp_path: Path) -> None:
+    path = trace_file(tmp_path, [[10 * (i % 4), 10 * (i % 4) + 1] for i in range(40)])
+    rows = [(n, 0.05 + 1e-5 * n, 2e-5 * n + 1e-9 * n**2) for n in (1000, 2000, 4000, 8000)]
+    command = [
+        "reuse",
+        LLAMA,
+        "--hardware",
+        "h100-sxm",
+        "--tier",
+        DRAM,
+        "--prefix",
+        "1024",
+        "--sequences",
+        "4",
+    ]
+    command += [
+        "--context",
+        "2000",
+        "--turns",
+        "3",
+        "--turn-tokens",
+        "100",
+        "--osl",
+        "50",
+        "--trace",
+        str(path),
+    ]
+    command += ["--measured", str(measured_file(tmp_path, rows)), "-f", form, "--detail"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    if form == "json":
+        found = json.loads(result.stdout)
+        assert found["schema"] == "costmodel.reuse/1"
+        assert {field for field in ReuseAnswer.__dataclass_fields__ if field != "about"} <= set(found)
+        assert found["assumptions"] and found["sources"] and found["not_modelled"]
+    else:
+        for part in (
+            "Load against recompute",
+            "no room for",
+            "Hits of",
+            "a fleet",
+            "A conversation",
+            "Measured",
+        ):
+            assert part in result.stdout
