@@ -124,8 +124,6 @@ def test_stated_prefixes_anywhere(
 KINDS = [("a100-sxm-80gb", 1), ("a100-sxm-80gb", 2), ("h100-sxm", 1)]
 #: In the two that are left out a copy ends where a step does, to the last digit: rounding tells which was first.
 CROWDS = [seed for seed in range(200, 400) if seed not in (261, 322)]
-    200, 420
-)  # in a few others two instances step in time with each other, which rounding tells apart
 
 
 def drawn_tiers(random: Random) -> tuple[KvTier, ...]:
