@@ -110,7 +110,7 @@ class ClosedGrid:
         """Say whether every request of a mix fits the empty pools of a strategy: a row a strategy."""
         import numpy as np
 
-        isl = requests.uncached + requests.cached
+        isl = requests.isl
 
         def within(limit: Limit) -> Array:
             found: Array = (isl + requests.outputs * limit.whole <= limit.most_tokens).all(-1)
@@ -125,9 +125,9 @@ class _Grid:
     def __init__(self, grid: ClosedGrid, requests: Requests, workload: Workload | None) -> None:
         deployment = grid.deployment
         self.deployment, self.requests, self.workload = deployment, requests, workload
-        self.prompts = {kind: PromptTable(steps, requests) for kind, steps in grid.steps.items()}
+        self.prompts = {kind: PromptTable(steps, requests.prompts) for kind, steps in grid.steps.items()}
         self.mixes: Mixes = mixes_of(self.prompts, requests, deployment)
-        self.copies = Copies(deployment.path, requests, self.prompts[deployment.prefill].alone)
+        self.copies = Copies(deployment.path, requests.prompts, self.prompts[deployment.prefill].alone)
         self.fits = grid.fits(requests)
 
     @property
@@ -167,20 +167,20 @@ class _Grid:
         """Yield points with how many of their shortest prompts a threshold keeps local, at least one, and it."""
         import numpy as np
 
-        sizes, open_ = self.requests.uncached, np.isnan(rows.threshold)
+        sizes, open_ = self.requests.prompts.uncached, np.isnan(rows.threshold)
         given = np.flatnonzero(~open_)
         if len(given):
             limit = rows.threshold[given]
-            local = (sizes[rows.mix[given]] < limit[:, None]).sum(-1)
+            local = (sizes[rows.prompt[given]] < limit[:, None]).sum(-1)
             some = local > 0
             yield given[some], local[some], limit[some]
         at, before = np.flatnonzero(open_), np.zeros(len(sizes), np.intp)
         for kept in KEPT:
             limits = sizes[:, math.ceil(kept * sizes.shape[1]) - 1] + 1  # all up to that quantile
             local = (sizes < limits[:, None]).sum(-1)
-            new = at[(local > before)[rows.mix[at]]]
+            new = at[(local > before)[rows.prompt[at]]]
             if len(new):
-                yield new, local[rows.mix[new]], limits[rows.mix[new]]
+                yield new, local[rows.prompt[new]], limits[rows.prompt[new]]
             before = local
 
 

@@ -10,7 +10,7 @@ from ..serving.deployment import Deployment
 from ..serving.handover import Handover
 from ..serving.instance import InstanceKind
 from ..serving.memory import KvPool
-from .points import Requests, Rows
+from .points import Prompts, Requests, Rows
 from .prompts import PromptTable
 from .stations import Offered
 from .waits import Queues
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 class Mixes(NamedTuple):
     """What follows from lengths alone, a row a mix: seconds alone, decode steps, their mean context, and the tokens
-    that a sequence holds; ``sends``: whether a typical request's KV is copied at all.
+    that a sequence holds; ``sends``: the share of the requests of each typical prompt whose KV is copied at all.
     """
 
     ideal_prefill: Array
@@ -38,35 +38,35 @@ def mixes_of(prompts: dict[InstanceKind, PromptTable], requests: Requests, deplo
     """Return what follows from lengths alone."""
     import numpy as np
 
-    gaps, isl = requests.outputs - 1, requests.uncached + requests.cached
-    middle = isl + requests.outputs / 2
+    isl, outputs = np.broadcast_arrays(requests.isl, requests.outputs)
+    gaps, middle = outputs - 1, isl + outputs / 2
     prefill, decode = np.full(isl.shape, np.inf), np.zeros(isl.shape)
     for table in prompts.values():
-        own = table.alone, gaps * table.steps.decode_of_one(middle)
+        own = table.alone[requests.of], gaps * table.steps.decode_of_one(middle)
         better = own[0] + own[1] < prefill + decode
         prefill, decode = np.where(better, own[0], prefill), np.where(better, own[1], decode)
     total = gaps.sum(-1)
     weighted = (gaps * middle).sum(-1) / np.where(total > 0, total, 1.0)
-    stays = deployment.settings.first_token == "prefill"
+    sends = ((outputs > 1) | (deployment.settings.first_token != "prefill")).astype(float)
     return Mixes(
         prefill.mean(-1),
         decode.mean(-1),
         gaps.mean(-1),
         np.where(total > 0, weighted, isl.mean(-1)),
-        (isl + requests.outputs).mean(-1),
-        ((requests.outputs > 1) | (not stays)).astype(float),
+        (isl + outputs).mean(-1),
+        sends.mean(-1, keepdims=True) if requests.prompts.uncached.shape[1] == 1 else sends,
     )
 
 
 class Copies:
     """Copies of typical prompts: bytes and descriptors a mix, seconds a point."""
 
-    def __init__(self, path: Handover, requests: Requests, alone: Array) -> None:
+    def __init__(self, path: Handover, prompts: Prompts, alone: Array) -> None:
         import numpy as np
 
         self.path, self.alone = path, alone
-        lengths, place = np.unique(requests.uncached, return_inverse=True)
-        place = place.reshape(requests.uncached.shape)
+        lengths, place = np.unique(prompts.uncached, return_inverse=True)
+        place = place.reshape(prompts.uncached.shape)
         known: dict[float, tuple[float, float]] = {}
         for tokens in lengths.astype(int).tolist():
             blocks = path.blocks(tokens)
@@ -75,7 +75,7 @@ class Copies:
         table = np.array([known[path.blocks(tokens)] for tokens in lengths.astype(int).tolist()])
         self.bytes, self.descriptors = table[:, 0][place], table[:, 1][place]
 
-    def seconds(self, mix: Array, nics: Array, control_s: Array) -> tuple[Array, Array]:
+    def seconds(self, prompt: Array, nics: Array, control_s: Array) -> tuple[Array, Array]:
         """Return each typical copy's time on a free link, and that of its hand-over beyond what prefill hides."""
         import numpy as np
 
@@ -83,13 +83,13 @@ class Copies:
         ports, place = np.unique(nics, return_inverse=True)
         rates = np.array([replace(path, nics=int(count)).bandwidth_bytes_per_s for count in ports])[place]
         wire = path.time_factor * transfer.wire_time.function(
-            self.bytes[mix], rates[:, None], path.latency_s, connector.per_descriptor_s or 0.0,
-            self.descriptors[mix], connector.bandwidth_share,
+            self.bytes[prompt], rates[:, None], path.latency_s, connector.per_descriptor_s or 0.0,
+            self.descriptors[prompt], connector.bandwidth_share,
         )  # fmt: skip
         exposed = wire
         if path.overlap != "serial":
             layers = path.source.model.layer_count
-            exposed = transfer.exposed_layerwise.function(wire, self.alone[mix], layers)
+            exposed = transfer.exposed_layerwise.function(wire, self.alone[prompt], layers)
         return wire, control_s[:, None] + exposed
 
 
@@ -125,7 +125,7 @@ class Load:
         most = np.maximum(1.0, np.minimum(fitting, rows.max_seqs))
         prompts = rows.rate * (local / self.strata)
         tokens = rows.rate * self.gaps / instances
-        return Offered(rows.mix, local, instances, prompts, tokens, self.context, most, rows.token_budget)
+        return Offered(rows.prompt, local, instances, prompts, tokens, self.context, most, rows.token_budget)
 
 
 def _held_bytes(pool: KvPool, tokens: Array) -> Array:

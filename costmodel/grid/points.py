@@ -57,16 +57,29 @@ class GridPoints:
     workload: Workload | None = None
 
 
-class Requests(NamedTuple):
-    """Typical requests, a row for each mix of lengths, shortest uncached prompt first."""
+class Prompts(NamedTuple):
+    """Typical prompts, a row for each mix of lengths, shortest uncached part first; one where all are alike."""
 
     uncached: Array
     cached: Array
+
+
+class Requests(NamedTuple):
+    """Typical requests, a row for each mix of lengths: ``outputs``, and the row ``of`` their prompts."""
+
+    prompts: Prompts
     outputs: Array
+    of: Array
+
+    @property
+    def isl(self) -> Array:
+        """All prompt tokens."""
+        found: Array = (self.prompts.uncached + self.prompts.cached)[self.of]
+        return found
 
 
 class Rows(NamedTuple):
-    """Points laid out: an array of each quantity, and ``mix``: the row of its typical requests."""
+    """Points laid out: an array of each quantity, and the rows of its typical requests and of their prompts."""
 
     rate: Array
     cv: Array
@@ -78,6 +91,7 @@ class Rows(NamedTuple):
     control_s: Array
     threshold: Array
     mix: Array
+    prompt: Array
 
     def of(self, rows: Any) -> Rows:
         """Those of some points."""
@@ -103,11 +117,13 @@ def laid_out(points: GridPoints, deployment: Deployment, strata: int) -> tuple[R
             raise InputError(f"a grid without a workload needs {', '.join(missing)}")
     defaults = _defaults(deployment, points.workload)
     arrays = [np.asarray(defaults[n] if given[n] is None else given[n], dtype=np.float64) for n in defaults]
-    lengths = [np.asarray(np.nan if given[n] is None else given[n], dtype=np.float64) for n in _LENGTHS]
-    spread = [column.ravel() for column in np.broadcast_arrays(*arrays, *lengths)]
-    first, mix = distinct(*spread[len(arrays) :])
-    rows = Rows(*[*spread[: len(arrays)], mix])
-    return rows, _requests(points.workload, [column[first] for column in spread[len(arrays) :]], strata)
+    given_lengths = [np.asarray(np.nan if given[n] is None else given[n], dtype=np.float64) for n in _LENGTHS]
+    spread = [column.ravel() for column in np.broadcast_arrays(*arrays, *given_lengths)]
+    isl, osl, cached = spread[len(arrays) :]
+    first, mix = distinct(isl, osl, cached)
+    known = isl[first, None], osl[first, None], cached[first, None]
+    requests = _requests(points.workload, *known, strata)
+    return Rows(*[*spread[: len(arrays)], mix, requests.of[mix]]), requests
 
 
 _LENGTHS = ("isl", "osl", "cached")
@@ -147,24 +163,32 @@ def _checked(name: str, value: ArrayLike) -> Array:
     return found
 
 
-def _requests(workload: Workload | None, lengths: list[Array], strata: int) -> Requests:
-    """Typical requests of each mix of lengths: fixed ones, or those of the workload where they are not given."""
+def _requests(workload: Workload | None, isl: Array, osl: Array, cached: Array, strata: int) -> Requests:
+    """Typical requests of each mix of lengths: fixed ones, or those of the workload where they are not given (NaN)."""
     import numpy as np
 
-    isl, osl, cached = (column[:, None] for column in lengths)
     base = [np.ones((1, 1))] * 3
     if workload is not None:
         typical = sorted(workload.typical(strata), key=lambda request: request.uncached_tokens)
         columns = zip(*((r.uncached_tokens, r.cached_tokens, r.output_tokens) for r in typical))
         base = [np.array(column, dtype=np.float64)[None, :] for column in columns]
+    outputs = np.where(np.isnan(osl), base[2], osl)
+    first, of = distinct(isl[:, 0], cached[:, 0])
+    isl, cached = isl[first], cached[first]
     known = np.where(np.isnan(cached), workload.cached_tokens if workload else 0, cached)
     uncached = np.where(np.isnan(isl), base[0], isl - known)
-    of_prompt = np.where(np.isnan(isl) & np.isnan(cached), base[1], known)
-    outputs = np.where(np.isnan(osl), base[2], osl)
+    kept = np.where(np.isnan(isl) & np.isnan(cached), base[1], known)
     if (uncached < 1).any():
         place = np.argwhere(uncached < 1)[0][0]
         said = f"{known[place, 0]:g} of {isl[place, 0]:g} are cached"
         raise InputError(f"cached of a grid leaves a token of each prompt to compute: {said}")
-    found = np.broadcast_arrays(uncached, of_prompt, outputs)
-    alike = all((column == column[:, :1]).all() for column in found)
-    return Requests(*(column[:, :1] if alike else np.ascontiguousarray(column) for column in found))
+    return Requests(Prompts(*_alike(uncached, kept)), _alike(outputs)[0], of)
+
+
+def _alike(*columns: Array) -> list[Array]:
+    """Return arrays of one shape, with one column where all columns are the same."""
+    import numpy as np
+
+    found = np.broadcast_arrays(*columns)
+    alike = all((one == one[:, :1]).all() for one in found)
+    return [one[:, :1] if alike else np.ascontiguousarray(one) for one in found]

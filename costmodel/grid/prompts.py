@@ -1,6 +1,6 @@
 """Prefill times of typical prompts on one instance kind, for many mixes of lengths: alone, and in chunks.
 
-What a mix and a chunk size fix is computed once, when a point first asks for it.
+What a prompt and a chunk size fix is computed once, when a point first asks for it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .classes import distinct
-from .points import Requests
+from .points import Prompts
 from .steps import ArraySteps
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _SLAB = 1 << 20
 
 
 class Cut(NamedTuple):
-    """Chunks of one size of one mix, a row each: the attention of all chunks of each prompt, running sums of it (the
+    """Chunks of one size of one prompt, a row each: the attention of all chunks of each prompt, running sums of it (the
     first 0), and the chunk over the mean prefix, with its attention.
     """
 
@@ -33,29 +33,29 @@ class Cut(NamedTuple):
 
 
 class PromptTable:
-    """Times of typical prompts; ``alone``: each in one step, a row a mix."""
+    """Times of typical prompts; ``alone``: each in one step, a row a mix of lengths."""
 
-    def __init__(self, steps: ArraySteps, requests: Requests) -> None:
-        self.steps, self.requests = steps, requests
-        self.alone = steps.prompts(requests.uncached, requests.cached)
+    def __init__(self, steps: ArraySteps, typical: Prompts) -> None:
+        self.steps, self.typical = steps, typical
+        self.alone = steps.prompts(typical.uncached, typical.cached)
         self._keys = _empty(0, int)
-        strata = requests.uncached.shape[1]
+        strata = typical.uncached.shape[1]
         self._cuts = Cut(_empty((0, strata)), _empty((0, strata + 1)), _empty(0), _empty(0))
 
-    def saved(self, tokens: Array, mix: Array) -> Array:
+    def saved(self, tokens: Array, prompt: Array) -> Array:
         """Seconds that two prompts of so many tokens save by sharing a step."""
         import numpy as np
 
-        prefix = np.rint(self.requests.cached.mean(-1))[mix]
+        prefix = np.rint(self.typical.cached.mean(-1))[prompt]
         both = self.steps.prompts(tokens, prefix, 2)
         found: Array = np.maximum(0.0, 2 * self.steps.prompts(tokens, prefix) - both)
         return found
 
-    def cut(self, mix: Array, size: Array) -> tuple[Cut, Array]:
-        """Return what is known of chunks, and the row of each mix and size in it."""
+    def cut(self, prompt: Array, size: Array) -> tuple[Cut, Array]:
+        """Return what is known of chunks, and the row of each prompt and size in it."""
         import numpy as np
 
-        keys = size.astype(np.int64) * len(self.alone) + mix
+        keys = size.astype(np.int64) * len(self.alone) + prompt
         rows = np.searchsorted(self._keys, keys)
         missing = rows == len(self._keys)
         if len(self._keys):
@@ -69,9 +69,9 @@ class PromptTable:
         """Compute chunks of more mixes and sizes."""
         import numpy as np
 
-        size, mix = np.divmod(keys, len(self.alone))
+        size, prompt = np.divmod(keys, len(self.alone))
         size = size.astype(float)
-        uncached, cached = self.requests.uncached[mix], self.requests.cached[mix]
+        uncached, cached = self.typical.uncached[prompt], self.typical.cached[prompt]
         attention = self._attention(uncached, cached, size)
         sums = np.concatenate([np.zeros((len(keys), 1)), attention.cumsum(-1)], axis=1)
         middle = np.floor((cached + np.maximum(0.0, uncached - size[:, None]) / 2).mean(-1))

@@ -57,7 +57,7 @@ class Sharing(NamedTuple):
 
 
 def sharing(
-    prompts: PromptTable, mix: Array, budget: Array, weights: Array, local: Array
+    prompts: PromptTable, prompt: Array, budget: Array, weights: Array, local: Array
 ) -> tuple[Sharing, _Prompts]:
     """Return how the typical prompts of each point share steps of at most ``budget`` tokens.
 
@@ -65,23 +65,23 @@ def sharing(
     """
     import numpy as np
 
-    first, place = distinct(mix, budget, local)
-    mix, budget, weights = mix[first], budget[first], weights[first]
-    own, sizes = prompts.alone[mix], prompts.requests.uncached[mix]
+    first, place = distinct(prompt, budget, local)
+    prompt, budget, weights = prompt[first], budget[first], weights[first]
+    own, sizes = prompts.alone[prompt], prompts.typical.uncached[prompt]
     total = weights.sum(-1)
     partners = _partners(budget[:, None] - sizes, sizes, weights)
     shares = np.flatnonzero((total > 0) & partners.any(-1))
-    fixed = np.zeros(len(mix))
+    fixed = np.zeros(len(prompt))
     if len(shares):
         tokens = np.rint((sizes[shares] * weights[shares]).sum(-1) / total[shares])
-        fixed[shares] = prompts.saved(tokens, mix[shares])
+        fixed[shares] = prompts.saved(tokens, prompt[shares])
     mean = moments(own, weights).mean
     variance = moments((own - mean[:, None]) ** 2, weights).mean
     least = np.where(weights > 0, own, np.inf).min(-1)
     most = 1 + moments(partners, weights).mean
     added = mean - fixed
     behind = np.where(most > 1, moments(partners * (added / 2)[:, None], weights).mean, 0.0)
-    columns = (mean, variance, least, fixed, most, added, behind, np.arange(len(mix)))
+    columns = (mean, variance, least, fixed, most, added, behind, np.arange(len(prompt)))
     return Sharing(*(column[place] for column in columns)), _Prompts(own, weights)
 
 

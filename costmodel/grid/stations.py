@@ -21,11 +21,11 @@ _SLAB = 1 << 16
 
 
 class Offered(NamedTuple):
-    """What reaches pools of ``instances``, a row each: as in the scalar code, with the ``mix`` and the ``local``
+    """What reaches pools of ``instances``, a row each: as in the scalar code, with the ``prompt`` and the ``local``
     shortest of its typical prompts that are computed here, ``prompts`` of them a second at the whole pool.
     """
 
-    mix: Array
+    prompt: Array
     local: Array
     instances: Array
     prompts: Array
@@ -90,19 +90,19 @@ class Whole(NamedTuple):
 
 
 def whole_line(
-    prompts: PromptTable, mix: Array, budget: Array, weights: Array, local: Array, queues: Queues
+    prompts: PromptTable, prompt: Array, budget: Array, weights: Array, local: Array, queues: Queues
 ) -> Whole:
     """Prompts that queue to run whole; waits are 0 where the queue is not stable. ``local`` tells ``weights`` apart."""
     import numpy as np
 
-    shared, typical = sharing(prompts, mix, budget, weights, local)
+    shared, typical = sharing(prompts, prompt, budget, weights, local)
     least = queues.rate * shared.takes(shared.most, typical).mean / queues.servers
     size = shared.most.copy()
     stable = np.flatnonzero(least < 1)
     size[stable] = step_sizes(shared.of(stable), typical, queues.of(stable))
     takes = shared.takes(size, typical)
     busy = queues.rate * takes.mean / queues.servers
-    wait, behind = np.zeros(len(mix)), np.zeros(len(mix))
+    wait, behind = np.zeros(len(prompt)), np.zeros(len(prompt))
     at = queues.of(stable)
     wait[stable] = mean_wait(at, Moments(takes.mean[stable], takes.scv[stable]))
     behind[stable] = behind_of(shared.behind[stable], shared.added[stable], at, wait[stable])
@@ -122,7 +122,7 @@ def whole_station(prompts: PromptTable, offered: Offered, queues: Queues) -> Sta
 
     steps = prompts.steps
     weights = of_local(offered.local, prompts.alone.shape[1])
-    whole = whole_line(prompts, offered.mix, offered.budget, weights, offered.local, queues)
+    whole = whole_line(prompts, offered.prompt, offered.budget, weights, offered.local, queues)
     decoding = offered.tokens * (steps.decodes(offered.most, offered.context) / offered.most)
     room = 1 - whole.busy
     utilisation = whole.utilisation + decoding
@@ -196,8 +196,8 @@ class MixedStation:
         import numpy as np
 
         self.prompts, self.steps, self.offered = prompts, prompts.steps, offered
-        sums = prompts.requests.uncached.cumsum(-1)
-        self.tokens = sums[offered.mix, offered.local - 1] / offered.local
+        sums = prompts.typical.uncached.cumsum(-1)
+        self.tokens = sums[offered.prompt, offered.local - 1] / offered.local
         self.grain = np.maximum(1.0, np.minimum(32.0, offered.budget // 64))
 
     def chunk(self, rows: Any, batch: Array) -> Array:
@@ -214,7 +214,7 @@ class MixedStation:
 
         steps, offered = self.steps, self.offered.of(rows)
         size = self.chunk(rows, batch)
-        cut, row = self.prompts.cut(offered.mix, size)
+        cut, row = self.prompts.cut(offered.prompt, size)
         riding = steps.riding((size, cut.middle[row]), cut.middle_s[row], batch, offered.context)
         full = steps.tokens(size + batch, batch) + riding
         count = self.tokens[rows] / size
@@ -262,8 +262,8 @@ class MixedStation:
         steps, offered = self.steps, self.offered.of(rows)
         size, beside = mixed.size[rows, None], batch[rows, None]
         step, riding = mixed.full[rows, None], mixed.riding[rows, None]
-        cut, row = self.prompts.cut(offered.mix, mixed.size[rows])
-        tokens, attention = self.prompts.requests.uncached[offered.mix], cut.attention[row]
+        cut, row = self.prompts.cut(offered.prompt, mixed.size[rows])
+        tokens, attention = self.prompts.typical.uncached[offered.prompt], cut.attention[row]
         whole, rest = np.divmod(tokens, size)
         last = steps.tokens(np.maximum(1.0, rest + beside), beside + 1) + riding
         if steps.waits_for_host:

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 #: Octaves of tokens above 64 for which there are knots: 2**30 tokens, more than any step has.
 _OCTAVES = 24
+#: Whole numbers of tokens whose times are kept.
+_KEPT = 1 << 18
 
 
 class ArraySteps:
     """Times of many steps at once, in seconds. Tokens and batches may be means; batches below 1 are shares of one."""
 
     def __init__(self, times: StepTimes) -> None:
+        import numpy as np
+
         kind, factors = times.kind, times.factors
         self.kind, self._host = kind, times.host
 
@@ -41,6 +45,7 @@ class ArraySteps:
         self.mixes = mixes(kind)
         self._knots = self._at_knots(self._token)
         self._heads = self._of_rows(256)
+        self._at = np.full(_KEPT, np.nan)
 
     @staticmethod
     def _at_knots(token: Callable[[Array], Array]) -> Array:
@@ -82,6 +87,20 @@ class ArraySteps:
         found: Array = self._heads[rows]
         return found
 
+    def _whole(self, tokens: Array) -> Array:
+        """Everything but attention and the head for whole numbers of tokens, each computed once."""
+        import numpy as np
+
+        place = tokens.astype(np.intp)
+        if place.max(initial=0) >= _KEPT:
+            return self._token(tokens)
+        missing = place[np.isnan(self._at[place])]
+        if len(missing):
+            fresh = np.unique(missing)
+            self._at[fresh] = self._token(fresh)
+        found: Array = self._at[place]
+        return found
+
     def tokens(self, tokens: Array, sampled: Array) -> Array:
         """Everything but attention for mean numbers of tokens, at least 1, of which ``sampled`` rows need the head.
 
@@ -107,7 +126,7 @@ class ArraySteps:
         import numpy as np
 
         rows = np.full(1, float(count))
-        time = self._token(count * tokens) + self._head(rows) + count * self.chunks(tokens, prefix)
+        time = self._whole(count * tokens) + self._head(rows) + count * self.chunks(tokens, prefix)
         return self.host(time, rows)
 
     def decodes(self, batch: Array, each: Array) -> Array:

@@ -113,7 +113,7 @@ class Strategies:
         wire, hand, share = self._copied(rows, away, local)
         copies = rows.rate * share
         queues = Load(self.deployment, rows, load.mixes).queues(away.mean(-1), rows.prefill)
-        line = whole_line(prompts, rows.mix, rows.token_budget, away, local, queues)
+        line = whole_line(prompts, rows.prompt, rows.token_budget, away, local, queues)
         use = line.utilisation
         link_use = copies * wire.mean / lanes
         wait, behind = np.where(use < 1, line.wait, np.inf), np.where(use < 1, line.behind, 0.0)
@@ -126,10 +126,11 @@ class Strategies:
 
     def _copied(self, rows: Rows, away: Array, local: Array) -> tuple[Moments, Array, Array]:
         """Moments of a copy on a free link, its mean hand-over, and the share of all requests that are copied."""
-        first, place = distinct(rows.mix, local, rows.nics, rows.control_s)
-        mix = rows.mix[first]
-        copied = away[first] * self.load.mixes.sends[mix]
-        wires, hand = self.copies.seconds(mix, rows.nics[first], rows.control_s[first])
+        sends = self.load.mixes.sends
+        lengths = rows.prompt if (sends == 1).all() else rows.mix
+        first, place = distinct(lengths, local, rows.nics, rows.control_s)
+        copied = away[first] * sends[rows.mix[first]]
+        wires, hand = self.copies.seconds(rows.prompt[first], rows.nics[first], rows.control_s[first])
         wire = moments(wires, copied)
         return (
             Moments(wire.mean[place], wire.scv[place]),
