@@ -45,6 +45,10 @@ _NO_GOODPUT = ("--slo-ttft", "--slo-tpot", "--attainment")
 class Sweeps(click.Group):
     """The questions, each made when it is called: its options are the axes that it has."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Show the help where nothing is asked."""
+        return super().parse_args(ctx, args or ["--help"])
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the questions."""
         return list(_WRITTEN)

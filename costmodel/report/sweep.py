@@ -9,6 +9,8 @@ from .page import Block, Heading, Page, Table, shown
 
 #: Reasons, and rows of a wide answer, that are shown without --detail.
 _MOST_REASONS, _MOST_COLUMNS = 8, 12
+#: Characters of a sentence, and of a cell, that are shown without --detail.
+_LINE, _CELL = 110, 40
 
 
 def page(answer: SweepAnswer, detail: bool) -> Page:
@@ -43,8 +45,13 @@ def _counts(counts: dict[str, int], most: int | None) -> Table:
     kept = list(counts.items())[:most]
     rest = sum(counts.values()) - sum(count for _, count in kept)
     kept += [("others (--detail)", rest)] if rest else []
-    rows = tuple((f"{count:,}", text or "(none)") for text, count in kept)
+    rows = tuple((f"{count:,}", _cut(text or "(none)", most)) for text, count in kept)
     return Table(("points", "what"), rows, (True, False))
+
+
+def _cut(text: str, most: int | None) -> str:
+    """A sentence as far as a line goes; all of it under --detail."""
+    return text if most is None or len(text) <= _LINE else text[: _LINE - 3] + "..."
 
 
 def _extremes(answer: SweepAnswer, detail: bool) -> Table:
@@ -64,9 +71,14 @@ def _rows(answer: SweepAnswer, detail: bool) -> Table:
     fixed = {axis.column for axis in answer.axes if axis.values == 1}
     names = [name for name in answer.rows[0] if detail or name not in fixed]
     names = names if detail else _fewer(names)
-    rows = tuple(tuple(shown(name, row[name]) for name in names) for row in answer.rows)
+    rows = tuple(tuple(_cell(name, row[name], detail) for name in names) for row in answer.rows)
     right = tuple(all(not isinstance(row[name], str) for row in answer.rows) for name in names)
     return Table(tuple(names), rows, right)
+
+
+def _cell(name: str, value: object, detail: bool) -> str:
+    text = shown(name, value)
+    return text if detail or len(text) <= _CELL else text[: _CELL - 3] + "..."
 
 
 def _fewer(names: Iterable[str]) -> list[str]:

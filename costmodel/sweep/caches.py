@@ -32,6 +32,13 @@ def _read(answer: KvAnswer, name: str) -> float | None:
     return None if answer.capacity is None else float(getattr(answer.capacity, name))
 
 
+def _refused(answer: KvAnswer) -> str:
+    """Why there is no pool where one was asked for; the bytes of the sequence stand."""
+    return (
+        "; ".join(text.replace("\n", " ") for text in answer.does_not_fit) if answer.capacity is None else ""
+    )
+
+
 QUESTION = Pointwise(
     name="kv",
     outer=(
@@ -46,4 +53,5 @@ QUESTION = Pointwise(
     needed={"MODEL": "model", "--tokens": "tokens"},
     ask=_ask,
     read=_read,
+    refused=_refused,
 )  # fmt: skip

@@ -16,7 +16,7 @@ from .axes import AxisKind
 class Pointwise:
     """A question whose command is called for each point: ``ask`` takes its options, ``read`` the figures of an answer.
 
-    ``needed``: columns without which it cannot be asked, by option.
+    ``needed``: columns without which it cannot be asked, by option. ``refused`` says of an answer why it is none.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Pointwise:
     needed: Mapping[str, str]
     ask: Callable[..., Any]
     read: Callable[[Any, str], Any]
+    refused: Callable[[Any], str] = lambda answer: ""
 
     def problems(self, axes: Mapping[str, Any]) -> list[str]:
         """Say what is missing."""
@@ -49,6 +50,7 @@ class Pointwise:
             except CostmodelError as error:
                 reasons[place] = refusal(error).reason
                 continue
+            reasons[place] = self.refused(found)
             for name in self.figures:
                 value = self.read(found, name)
                 figures[name][place] = np.nan if value is None else value

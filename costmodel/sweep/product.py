@@ -63,7 +63,10 @@ class Grid:
         places = np.arange(first, last)
         found: dict[str, NDArray[Any]] = {}
         for axis in reversed(self.inner):
+            if places[0] == places[-1]:  # places grow: of slow axes, most blocks see one value
+                places = places[:1]
             rest = places // len(axis)
-            found[axis.name] = axis.at(places - rest * len(axis))
+            column = axis.at(places - rest * len(axis))
+            found[axis.name] = column if len(column) == last - first else np.repeat(column, last - first)
             places = rest
         return {axis.name: found[axis.name] for axis in self.inner}
