@@ -282,6 +282,7 @@ def test_relative_fit_goes_through_exact_points_and_weighs_by_value() -> None:
     assert relative_fit([(1, 10), (1, 30)], [7, 17]) == pytest.approx((2, 0.5))
     # y = a through (1, 1) and (1, 2): least squares of a - 1 and a / 2 - 1 is a = (1 + 1/2) / (1 + 1/4)
     assert relative_fit([(1, 0), (1, 0), (0, 1)], [1, 2, 3]) == pytest.approx((1.2, 3))
+    assert relative_fit([(1, n, n * n) for n in (1, 2, 5)], [9, 18, 81]) == pytest.approx((6, 0, 3))
 
 
 def measured_file(folder: Path, rows: list[tuple[int, float, float]]) -> Path:
@@ -293,12 +294,16 @@ def measured_file(folder: Path, rows: list[tuple[int, float, float]]) -> Path:
 def test_measured_lines_meet_where_they_meet(tmp_path: Path) -> None:
     # load 50 ms + 10 us n, recompute 20 us n + 1 ns n^2: 1e-9 n^2 + 1e-5 n - 0.05 = 0 at n = 3,660.25
     rows = [(n, 0.05 + 1e-5 * n, 2e-5 * n + 1e-9 * n**2) for n in (1000, 2000, 4000, 8000, 16000)]
+    four = ask_reuse(LLAMA, [], ReuseOptions(measured=measured_file(tmp_path, rows[:4]))).measured
+    assert four is not None and four.recompute_fixed_s == 0
+    assert four.break_even_tokens == pytest.approx(3660.25, abs=0.01)
     found = ask_reuse(LLAMA, [], ReuseOptions(measured=measured_file(tmp_path, rows))).measured
     assert found is not None
     assert found.break_even_tokens == pytest.approx(3660.25, abs=0.01)
     assert found.load_fixed_s == pytest.approx(0.05) and found.load_per_token_s == pytest.approx(1e-5)
     assert found.recompute_per_token_s == pytest.approx(2e-5)
     assert found.recompute_growth_s == pytest.approx(1e-9)
+    assert found.recompute_fixed_s == pytest.approx(0, abs=1e-9)
     assert found.load_mape < 1e-9 and found.recompute_mape < 1e-9
     assert found.load_bytes_per_s == pytest.approx(131072 / 1e-5)
     assert [row.fitted for row in found.rows] == [True, False, True, False, True]

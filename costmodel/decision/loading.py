@@ -78,7 +78,8 @@ def tokens_root(recompute: Recompute, tier: KvTier, longest: int) -> Root:
     while right - left > 1:
         middle = (left + right) // 2
         left, right = (left, middle) if pays(middle) else (middle, right)
-    return Root(float(right), f"loading pays from here to {longest:,} tokens", right, longest)
+    shorter = ", and for some shorter prefixes" if any(found[:last]) else ""
+    return Root(float(right), f"loading pays from here to {longest:,} tokens{shorter}", right, longest)
 
 
 def tokens_form(parabola: Parabola, tier: KvTier) -> Symbolic:

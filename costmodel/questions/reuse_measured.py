@@ -1,4 +1,4 @@
-"""Measured loads and recomputes of prefixes: a line and a parabola through half of them, and where they meet."""
+"""Measured loads and recomputes of prefixes: a line and a parabola fitted to half of them, and where they meet."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from .reuse_times import Times
 
 COLUMNS = ("tokens", "load_s", "recompute_s")
 _FEWEST = 4
+#: Lengths from which on recompute gets a fixed part, too: half of them are then as many as its coefficients.
+_WITH_FIXED = 5
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,11 @@ class MeasuredRow:
 
 @dataclass(frozen=True)
 class Measured:
-    """load = ``load_fixed_s`` + ``load_per_token_s`` n; recompute = ``recompute_per_token_s`` n + ``..._growth_s`` n^2.
+    """load = ``load_fixed_s`` + ``load_per_token_s`` n; recompute the same with ``recompute_growth_s`` n^2 besides.
 
-    Fitted to every second length, by least relative squares; errors are mean relative ones of the others.
-    ``load_bytes_per_s``: KV of a token over its time. ``predicted_bias``: of step times, mean of predicted /
-    measured - 1.
+    Four lengths leave ``recompute_fixed_s`` at 0. Every second length is fitted, by least relative squares; errors
+    are mean relative ones of the others. ``load_bytes_per_s``: KV of a token over its time. ``predicted_bias``: mean
+    of step times / measured - 1.
     """
 
     path: str
@@ -43,6 +45,7 @@ class Measured:
     load_per_token_s: float
     load_bytes_per_s: float | None
     load_bytes_per_s_reason: str | None
+    recompute_fixed_s: float
     recompute_per_token_s: float
     recompute_growth_s: float
     load_mape: float
@@ -96,13 +99,18 @@ def measured_of(path: str | Path, bytes_per_token: float, times: Times) -> Measu
     lengths = [tokens for tokens, _, _ in points]
     taken, held = points[::2], points[1::2]
     fixed, slope = relative_fit([(1.0, n) for n, _, _ in taken], [load for _, load, _ in taken])
-    linear, growth = relative_fit([(n, n**2) for n, _, _ in taken], [computed for _, _, computed in taken])
+    seconds = [computed for _, _, computed in taken]
+    start, linear, growth = 0.0, 0.0, 0.0
+    if len(points) < _WITH_FIXED:
+        linear, growth = relative_fit([(n, n**2) for n, _, _ in taken], seconds)
+    else:
+        start, linear, growth = relative_fit([(1.0, n, n**2) for n, _, _ in taken], seconds)
 
     def load_at(tokens: float) -> float:
         return fixed + slope * tokens
 
     def computed_at(tokens: float) -> float:
-        return linear * tokens + growth * tokens**2
+        return start + linear * tokens + growth * tokens**2
 
     predicted = [times.prefill_s(tokens) for tokens in lengths]
     known = [(seconds, point[2]) for seconds, point in zip(predicted, points) if seconds is not None]
@@ -117,6 +125,7 @@ def measured_of(path: str | Path, bytes_per_token: float, times: Times) -> Measu
         load_per_token_s=slope,
         load_bytes_per_s=bytes_per_token / slope if slope > 0 else None,
         load_bytes_per_s_reason=None if slope > 0 else "loads do not grow with their length",
+        recompute_fixed_s=start,
         recompute_per_token_s=linear,
         recompute_growth_s=growth,
         load_mape=_error([(load_at(n), load) for n, load, _ in held]),
@@ -128,14 +137,14 @@ def measured_of(path: str | Path, bytes_per_token: float, times: Times) -> Measu
     )
 
 
-def relative_fit(rows: Sequence[tuple[float, float]], values: Sequence[float]) -> tuple[float, float]:
-    """Return the two coefficients with the least squares of relative errors."""
-    aa = ab = bb = ay = by = 0.0
-    for (a, b), value in zip(rows, values):
-        a, b = a / value, b / value
-        aa, ab, bb, ay, by = aa + a * a, ab + a * b, bb + b * b, ay + a, by + b
-    determinant = aa * bb - ab * ab
-    return (ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant
+def relative_fit(rows: Sequence[Sequence[float]], values: Sequence[float]) -> tuple[float, ...]:
+    """Return the coefficients with the least squares of relative errors."""
+    import numpy
+
+    weighed = numpy.array(rows, dtype=float) / numpy.array(values, dtype=float)[:, None]
+    widths = numpy.linalg.norm(weighed, axis=0)
+    found, *_ = numpy.linalg.lstsq(weighed / widths, numpy.ones(len(values)), rcond=None)
+    return tuple(float(each) for each in found / widths)
 
 
 def _error(pairs: Sequence[tuple[float, float]]) -> float:

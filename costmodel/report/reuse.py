@@ -105,6 +105,7 @@ MEASURED = {
     "load_per_token_s": "load: a token",
     "load_bytes_per_s": "load: bandwidth",
     "load_mape": "load: error, held out",
+    "recompute_fixed_s": "recompute: fixed",
     "recompute_per_token_s": "recompute: a token",
     "recompute_growth_s": "recompute: a token squared",
     "recompute_mape": "recompute: error, held out",
@@ -130,7 +131,8 @@ def page(answer: ReuseAnswer, detail: bool) -> Page:
     if answer.prefixes:
         blocks.append(table(answer.prefixes, PREFIX))
     if answer.tiers:
-        blocks += [Heading("Load against recompute"), table(answer.loads, LOADS), table(answer.tiers, TIERS)]
+        tiers = [{key: _whole(getattr(row, key)) for key in TIERS} for row in answer.tiers]
+        blocks += [Heading("Load against recompute"), table(answer.loads, LOADS), table(tiers, TIERS)]
         blocks += _reasons(answer)
     if detail and answer.tiers:
         blocks += [table(answer.tiers, TIERS_DETAIL), table(answer.loads, LOADS_DETAIL)]
@@ -150,6 +152,11 @@ def page(answer: ReuseAnswer, detail: bool) -> Page:
         blocks += [Heading(f"Measured: {answer.measured.path}"), facts(answer.measured, MEASURED)]
         blocks += [table(answer.measured.rows, MEASURED_ROWS)]
     return Page(title, tuple(blocks), answer.about, cite=detail)
+
+
+def _whole(value: object) -> object:
+    """Tokens of a break-even in whole ones."""
+    return round(value) if isinstance(value, float) and value >= 1000 else value
 
 
 def _reasons(answer: ReuseAnswer) -> list[Block]:
