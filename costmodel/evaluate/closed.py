@@ -22,66 +22,13 @@ from ..serving.step import StepTimes
 from ..serving.strategies import Role, RuleKind, Schedule, Strategy
 from .ideal import smooth
 from .line import Line
+from .means import Means as Means
+from .means import PoolLoad as PoolLoad
 from .pace import Decodes, inflow
 from .prompts import PromptTimes, moments
+from .stated import Port, Reads, copied_sizes, port_of, reads_of
 from .stations import Found, Offered, Station, mixed_station, queue, whole_line, whole_station
 from .waits import Gaps
-
-
-@dataclass(frozen=True)
-class PoolLoad:
-    """Work offered to a pool over its capacity; at 1 or more it is unstable."""
-
-    role: str
-    utilisation: float
-    instances: int
-
-    @property
-    def missing_instances(self) -> float:
-        """Instances that the pool lacks to be just stable."""
-        return max(0.0, (self.utilisation - 1) * self.instances)
-
-
-@dataclass(frozen=True)
-class Means:
-    """Mean seconds a request by account of the ledger, TTFT, TPOT and the state they hold at.
-
-    None stands where the load has no closed form or no steady state; ``reason`` says which. ``batch`` is
-    that of a decoding instance, ``prefill_wait_s`` the wait before remote prefill, ``local_share`` the
-    share of prompts that run where they decode, ``lines`` what prompts wait in, ``crowding`` the tokens that a
-    decoding instance makes over the most that its memory and seats allow, ``decodes`` what a request decodes among
-    (None: unlike instances), ``late`` the seconds of each typical request from token 1 to its decoding.
-    """
-
-    strategy: str
-    loads: tuple[PoolLoad, ...]
-    ideal_s: float
-    local_share: float
-    accounts: dict[str, float] | None = None
-    ttft_s: float | None = None
-    tpot_s: float | None = None
-    batch: float | None = None
-    prefill_wait_s: float | None = None
-    reason: str | None = None
-    lines: tuple[Line, ...] = ()
-    crowding: float = 0.0
-    decodes: Decodes | None = None
-    late: tuple[float, ...] = ()
-
-    @property
-    def utilisation(self) -> float:
-        """Of the busiest pool."""
-        return max(load.utilisation for load in self.loads)
-
-    @property
-    def stable(self) -> bool:
-        """True where every pool has capacity to spare."""
-        return self.utilisation < 1
-
-    @property
-    def delay_s(self) -> float | None:
-        """Mean of E2E - ideal."""
-        return None if self.accounts is None else sum(self.accounts.values())
 
 
 @dataclass(frozen=True)
@@ -125,9 +72,10 @@ class ClosedForm:
         weighted = sum(g * (r.isl + r.output_tokens / 2) for g, r in zip(gaps, self.requests))
         self.context = weighted / sum(gaps) if self.gaps else self._mean([r.isl for r in self.requests])
         self.held = self._mean([r.isl + r.output_tokens for r in self.requests])
-        self.prompts = {kind: PromptTimes(times[kind], self.requests) for kind in times}
-        path, alone = deployment.path, self.prompts[deployment.prefill].alone
-        sizes = [r.uncached_tokens for r in self.requests]
+        self._prompts: dict[tuple[Role, InstanceKind], PromptTimes] = {}
+        self._reads: dict[tuple[Role, InstanceKind], Reads] = {}
+        path, alone = deployment.path, self.prompts(Role.PREFILL, deployment.prefill).alone
+        sizes = copied_sizes(deployment, self.requests)
         # Token 1 from the prefill side ends a request of one output token: nothing is copied.
         stays = deployment.settings.first_token == "prefill"
         self.sends = [float(r.output_tokens > 1 or not stays) for r in self.requests]
@@ -152,6 +100,29 @@ class ClosedForm:
         """Return the means of a strategy; without accounts where it is unstable or the load is bursty."""
         return self._pooled(strategy) if strategy.pooled else self._split(strategy)
 
+    def prompts(self, role: Role, kind: InstanceKind) -> PromptTimes:
+        """Times of the typical prompts on instances of a role, as those find their prefixes."""
+        if (role, kind) not in self._prompts:
+            seen = self.reads(role, kind).requests
+            same = (p for (_, k), p in self._prompts.items() if k is kind and p.requests == seen)
+            self._prompts[role, kind] = next(same, None) or PromptTimes(self.times[kind], seen)
+        return self._prompts[role, kind]
+
+    def reads(self, role: Role, kind: InstanceKind) -> Reads:
+        """What the typical prompts read on instances of a role, by the number of them now."""
+        if (role, kind) not in self._reads:
+            self._reads[role, kind] = reads_of(self.deployment, role, self.times[kind], self.requests)
+        return self._reads[role, kind]._replace(instances=len(self.deployment.pool(role)))
+
+    def _port(self, role: Role, kind: InstanceKind, weights: list[float], sent: bool = False) -> Port:
+        """Reads of these shares of the typical prompts at a port of an instance; ``sent``: beside their copies."""
+        reads, tiers = self.reads(role, kind), self.deployment.tiers
+        if sent and tiers and tiers[0].on_link:
+            lanes = min(self.deployment.topology.prefill, self.deployment.topology.decode)
+            copied = [w * sends / lanes for w, sends in zip(weights, self.sends)]
+            return port_of(reads, weights, self.gaps_in, copied, self.wires)
+        return port_of(reads, weights, self.gaps_in)
+
     def _mean(self, values: list[float] | list[int]) -> float:
         return sum(values) / len(values)
 
@@ -175,7 +146,7 @@ class ClosedForm:
         found = []
         for kind, pool in dict(members).items():
             offered = self._offered(pool, len(members), self.ones)
-            times, prompts = self.times[kind], self.prompts[kind]
+            times, prompts = self.times[kind], self.prompts(Role.SHARED, kind)
             share = sum(k is kind for k, _ in members) / len(members)
             if strategy.pools[0].schedule is Schedule.WHOLE:
                 found.append(
@@ -188,14 +159,19 @@ class ClosedForm:
         columns = zip(*(one.station for _, one in found))
         shares = [share for share, _ in found]
         mean = Station(*(sum(s * v for s, v in zip(shares, values)) for values in columns))
-        lines = tuple(one.line._replace(share=share) for share, one in found if one.line)
+        port = self._port(Role.SHARED, self.deployment.prefill, self.ones)
+        lines = tuple(
+            one.line._replace(share=share, after=self._after(port, ())) for share, one in found if one.line
+        )
         decodes = self._begun(found[0][1].decodes, found[0][1].line) if len(found) == 1 else None
-        return self._answer(strategy, (load,), mean, _Remote(), self.ones, lines, decodes)
+        return self._answer(
+            strategy, self._with(port, (load,)), mean, _Remote(), self.ones, lines, decodes, (port, port)
+        )
 
     def _split(self, strategy: Strategy) -> Means:
         deployment = self.deployment
         kind, nodes = deployment.decode, deployment.topology.decode
-        times, prompts = self.times[kind], self.prompts[kind]
+        times, prompts = self.times[kind], self.prompts(Role.DECODE, kind)
         local = [0.0] * len(self.requests)
         remote = self._remote(local)
         kairos = strategy.rule is not None and strategy.rule.kairos
@@ -218,13 +194,47 @@ class ClosedForm:
             PoolLoad(Role.DECODE.value, decode.station.utilisation, nodes),
             PoolLoad("link", remote.link_utilisation, min(nodes, deployment.topology.prefill)),
         )
-        hand = self._hand_over(decode.station, remote)
+        ports = self._ports(local)
+        hand = self._after(ports[0], self._hand_over(decode.station, remote))
         handed = remote.line and remote.line._replace(
-            after=hand, seat=decode.station.step if hand else 0.0, busy=min(1.0, decode.station.batch)
+            after=hand,
+            seat=0.0 if deployment.settings.first_token == "prefill" else decode.station.step,
+            busy=min(1.0, decode.station.batch),
         )
-        lines = tuple(line for line in (handed, decode.line) if line)
+        kept = decode.line and decode.line._replace(after=self._after(ports[1], ()))
+        lines = tuple(line for line in (handed, kept) if line)
         decodes = self._begun(decode.decodes, handed or decode.line)
-        return self._answer(strategy, loads, decode.station, remote, local, lines, decodes)
+        return self._answer(
+            strategy,
+            self._with(ports[0], self._with(ports[1], loads)),
+            decode.station,
+            remote,
+            local,
+            lines,
+            decodes,
+            ports,
+        )
+
+    def _ports(self, local: list[float]) -> tuple[Port, Port]:
+        """The ports by which prefill and decode instances read, where shares ``local`` stay on the decode side."""
+        away = [1 - share for share in local]
+        return (
+            self._port(Role.PREFILL, self.deployment.prefill, away, sent=True),
+            self._port(Role.DECODE, self.deployment.decode, local),
+        )
+
+    def _with(self, port: Port, loads: tuple[PoolLoad, ...]) -> tuple[PoolLoad, ...]:
+        """Add the first tier's port to the loads of a strategy, where anything is read."""
+        if not port.utilisation:
+            return loads
+        name = f"tier {self.deployment.tiers[0].name}"
+        return (*loads, PoolLoad(name, port.utilisation, 1))
+
+    def _after(self, port: Port, hand: tuple[float, ...]) -> tuple[float, ...]:
+        """Seconds of each typical prompt's TTFT outside of its line: reading its prefix, and its hand-over."""
+        if not port.utilisation:
+            return hand
+        return tuple(load + after for load, after in zip(port.loads, hand or (0.0,) * len(port.loads)))
 
     def _begun(self, decodes: Decodes | None, line: Line | None) -> Decodes | None:
         """Decodes that begin as prompts leave a line."""
@@ -241,7 +251,7 @@ class ClosedForm:
         share = self._mean(away)
         if share <= 0:
             return _Remote()
-        prompts = self.prompts[deployment.prefill]
+        prompts = self.prompts(Role.PREFILL, deployment.prefill)
         service = moments(prompts.alone, away)
         servers = deployment.topology.prefill
         lanes = min(servers, deployment.topology.decode)
@@ -257,6 +267,11 @@ class ClosedForm:
         # turns, and too low by a factor for unlike ones; a queue for each port errs on the safe side.
         port = copies / lanes
         link = float(waiting.mg1_wait(port, wire.mean, wire.scv)) if port and link_use < 1 else 0.0
+        if deployment.tiers and deployment.tiers[0].on_link:  # copies wait for reads, too
+            beside = self._port(Role.PREFILL, deployment.prefill, away, sent=True)
+            reads = self.reads(Role.PREFILL, deployment.prefill).seconds
+            link_use = max(link_use, beside.utilisation)
+            link = max(link, *(load - own for load, own in zip(beside.loads, reads)))
         sent = copies / self.rate
         return _Remote(
             use, wait, service.mean + behind, link_use, link, moments(self.copies, copied).mean, sent, line
@@ -286,11 +301,13 @@ class ClosedForm:
         assert rule is not None
         limit = self.workload.slo.tpot_s
         cap = Cap(rule.beta * limit if limit is not None else None, rule.candidates)
-        prompt = round(self._mean([r.uncached_tokens for r in self.requests]))
+        kind = self.deployment.decode
+        prompt = round(self._mean(self.prompts(Role.DECODE, kind).uncached))
         batch = round(decode.batch)
         budget = self.deployment.settings.token_budget
-        times = self.times[self.deployment.decode]
-        return largest_chunk(times, cap, prompt, prompt // 2, batch, round(batch * self.context), budget)
+        return largest_chunk(
+            self.times[kind], cap, prompt, prompt // 2, batch, round(batch * self.context), budget
+        )
 
     def _routed(
         self, strategy: Strategy, decode: Station, wait: float, chunk: int | None, before: list[float]
@@ -299,13 +316,16 @@ class ClosedForm:
         rule, deployment = strategy.rule, self.deployment
         assert rule is not None
         if not rule.kairos:  # of a busy threshold, the lengths alone
-            return [float(r.uncached_tokens < rule.threshold) for r in self.requests]
+            left = self.prompts(Role.DECODE, deployment.decode).uncached
+            return [float(tokens < rule.threshold) for tokens in left]
         if chunk is None:
             return [0.0] * len(before)
-        own = self.prompts[deployment.decode].in_chunks(chunk, decode.batch, self.context).alone
+        own = self.prompts(Role.DECODE, deployment.decode).in_chunks(chunk, decode.batch, self.context).alone
         slo = self.workload.slo.ttft_s
         wanted = []
-        for here, alone, copied in zip(own, self.prompts[deployment.prefill].alone, self.copies):
+        for here, alone, copied in zip(
+            own, self.prompts(Role.PREFILL, deployment.prefill).alone, self.copies
+        ):
             there = wait + alone + (copied if rule.kind is RuleKind.KAIROS else 0.0)
             wanted.append(float(here <= rule.alpha * there and (slo is None or here <= slo)))
         # One slot a node: while it is taken, a prompt goes to the prefill pool (Erlang loss of one server).
@@ -323,13 +343,15 @@ class ClosedForm:
         local: list[float],
         lines: tuple[Line, ...],
         decodes: Decodes | None,
+        ports: tuple[Port, Port],
     ) -> Means:
         here = self._mean(local)
         constant = self.deployment.request_latency
         ideal = constant + self.ideal_prefill + self.ideal_decode
         worst = max(loads, key=lambda load: load.utilisation)
         if worst.utilisation >= 1:
-            reason = f"the {worst.role} pool is offered {worst.utilisation:.2f} times its capacity"
+            pool = worst.role if worst.role.startswith("tier ") else f"{worst.role} pool"
+            reason = f"the {pool} is offered {worst.utilisation:.2f} times its capacity"
             return Means(strategy.name, loads, ideal, here, reason=reason)
         if self.workload.too_bursty(worst.utilisation):
             reason = "the load varies over time: means and the variation of gaps do not describe it"
@@ -341,7 +363,7 @@ class ClosedForm:
         accounts = {
             "queue": away * remote.wait + here * station.wait,
             "admission": remote.sent * self._boundary(station),
-            "load": 0.0,
+            "load": self._loaded(ports, local),
             "stretch": away * remote.service + here * station.service - self.ideal_prefill,
             "link": remote.sent * remote.link,
             "handover": remote.sent * (remote.copy + self._again(station)),
@@ -350,13 +372,18 @@ class ClosedForm:
             "recompute": 0.0,
         }
         hand = accounts["admission"] + accounts["link"] + accounts["handover"]
-        ttft = constant + self.ideal_prefill + accounts["queue"] + accounts["stretch"]
+        ttft = constant + self.ideal_prefill + accounts["load"] + accounts["queue"] + accounts["stretch"]
         late = hand if first == "prefill" else 0.0
         tpot = station.gap + late / self.gaps if self.gaps else None
         return Means(
             strategy.name, loads, ideal, here, accounts, ttft + hand - late, tpot, station.batch, remote.wait,
             lines=lines, crowding=station.crowding, decodes=decodes, late=self._late(station, remote, local),
         )  # fmt: skip
+
+    def _loaded(self, ports: tuple[Port, Port], local: list[float]) -> float:
+        """Mean seconds of reads, of prompts that go away and of those that stay."""
+        parts = zip(ports[0].loads, ports[1].loads, local)
+        return self._mean([there * (1 - here) + own * here for there, own, here in parts])
 
     def _late(self, station: Station, remote: _Remote, local: list[float]) -> tuple[float, ...]:
         """Seconds of each typical request from token 1 to its decoding: the hand-over, where token 1 is before it."""

@@ -55,6 +55,9 @@ def _reasons(deployment: Deployment, workload: Workload, strategy: Strategy, mea
         yield f"{rule.label} decides by the state at each arrival; the closed form knows the mean state alone"
     if settings.lag:
         yield "an engine that plans a step ahead (--lag) seats an arrival one step later, which no formula here has"
+    for load in means.loads:
+        if load.role.startswith("tier ") and load.utilisation > _LINK:
+            yield f"{load.role} is used to {load.utilisation:.2f}: reads queue, and only their mean wait is known"
     if any(request.blocks for request in workload.requests):
         yield "what a prefix cache holds at each arrival is not known beforehand"
     if strategy.pooled and deployment.prefill is not deployment.decode:
