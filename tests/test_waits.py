@@ -177,3 +177,14 @@ def test_transforms_are_means_of_exponentials() -> None:
         assert Gaps(0.7, 2.0).transform(x) == pytest.approx(expected, rel=0.01)
         assert Gaps(0.7, 2.0, tuple(values[:1000])).transform(x) == pytest.approx(expected, rel=0.1)
     assert Gaps(0.5, 0.0).transform(2.0) == pytest.approx(math.exp(-1))
+
+
+@pytest.mark.parametrize("busy", [0.2, 0.9503])
+def test_two_thousand_servers_wait_as_erlang_says(busy: float) -> None:
+    # Erlang's loss, one server after the other: 1 / B(c) = 1 + c / load / B(c - 1)
+    inverse = 1.0
+    for count in range(1, 2001):
+        inverse = 1 + count / (2000 * busy) * inverse
+    waits = 1 / (inverse * (1 - busy) + busy)
+    found = mean_wait(Gaps(1.0, 1.0), Moments(2000 * busy, 1.0), 2000)
+    assert found == pytest.approx(waits * busy / (1 - busy), rel=1e-9, abs=1e-30)

@@ -28,8 +28,8 @@ _POINTS, _WAITS, _SERVICES = 1 << 15, 60, 48
 _RARE = 0.02
 #: Shares below which nobody waits, and differences that are none.
 _NONE = 1e-7
-#: What is left of a product of many shares where it is none.
-_TINY = 1e-250
+#: A term of a sum beside which its inverse is nothing.
+_HUGE = 1e250
 
 
 class Gaps(NamedTuple):
@@ -145,13 +145,13 @@ def gi_m_c(gaps: Gaps, service: float, servers: int) -> tuple[float, float]:
     root = _root(gaps, service, servers)
     if root < _NONE:
         return root, root
-    total, product = 1 / (1 - root), 1.0
+    total, term = 1 / (1 - root), 1.0  # servers over j, over the product of here / (1 - here) up to j
     for j in range(1, servers + 1):
         here = gaps.transform(j / service)
-        product *= here / (1 - here)
-        if product < _TINY:  # so many servers, so little load: all are never busy
+        term *= (servers - j + 1) / j * (1 - here) / here if here > 0 else math.inf
+        if term > _HUGE:  # so many servers, so little load: all are never busy
             return 0.0, root
-        total += math.comb(servers, j) / (product * (1 - here)) * _ratio(gaps, service, servers, root, j)
+        total += term / (1 - here) * _ratio(gaps, service, servers, root, j)
     return 1 / (total * (1 - root)), root
 
 

@@ -6,10 +6,9 @@ bisection of the scalar code but for the last bits.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..evaluate.waits import _NONE, _TINY
+from ..evaluate.waits import _HUGE, _NONE
 from ..formulas.waiting import erlang_c
 
 if TYPE_CHECKING:
@@ -22,6 +21,8 @@ _STEPS = 60
 _LAST = 1e-8
 #: Variations as near to 1 as rounding leaves them.
 _POISSON = 1e-12
+#: Servers up to which the terms of Erlang's formula are finite numbers.
+_MOST_ERLANG = 512
 
 
 class Moments(NamedTuple):
@@ -80,7 +81,7 @@ def _gi_m_c(queues: Queues, service: Array) -> tuple[Array, Array]:
     """Shares that wait in GI/M/c and behind one server as fast as all."""
     import numpy as np
 
-    poisson = np.abs(queues.scv - 1) < _POISSON
+    poisson = (np.abs(queues.scv - 1) < _POISSON) & (queues.servers <= _MOST_ERLANG)
     root = service / (queues.servers * queues.gap)
     uneven = np.flatnonzero(~poisson)
     if len(uneven):
@@ -143,19 +144,19 @@ def _takacs(queues: Queues, service: Array, root: Array, servers: int) -> Array:
     import numpy as np
 
     gap, scv, _ = queues
-    total, product = 1 / (1 - root), np.ones(len(gap))
+    total, term = 1 / (1 - root), np.ones(len(gap))
     never = np.zeros(len(gap), bool)
     for j in range(1, servers + 1):
         here = _transform(gap, scv, j / service)
-        product = product * (here / (1 - here))
-        never |= product < _TINY
+        term = term * ((servers - j + 1) / j * (1 - here) / here)
+        never |= term > _HUGE
         aside = np.abs(servers * (1 - root) - j) < _NONE  # 0 / 0: a step aside
         place, at = j * np.ones(1), here
         if aside.any():
             place = np.where(aside, j + 1e-4, j)
             at = _transform(gap, scv, place / service)
         ratio = (servers * (1 - at) - place) / (servers * (1 - root) - place)
-        total = total + math.comb(servers, j) / (product * (1 - here)) * ratio
+        total = total + term / (1 - here) * ratio
         if never.all():
             break
     return np.where(never, 0.0, 1 / (total * (1 - root)))
