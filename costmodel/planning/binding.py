@@ -15,21 +15,21 @@ _FULL = 0.9
 _PREEMPTED = 0.01
 
 
-def binding(held: Held, closed: Closed, trials: Trials) -> tuple[Binding, ...]:
-    """Return a row for each role: a replay with one instance fewer (not counted against the limit of replays)."""
+def binding(held: Held, closed: Closed, trials: Trials, spare: int = 0) -> tuple[Binding, ...]:
+    """Return a row for each role: a replay with one instance fewer, the spares down besides."""
     layout, topology = held.sized.layout, held.sized.topology
     roles = ("prefill", "decode") if topology.decode else ("shared",)
-    return tuple(_row(layout, topology, role, closed, trials) for role in roles)
+    return tuple(_row(layout, topology, role, closed, trials, 1 + spare) for role in roles)
 
 
-def _row(layout: Layout, topology: Topology, role: str, closed: Closed, trials: Trials) -> Binding:
+def _row(layout: Layout, topology: Topology, role: str, closed: Closed, trials: Trials, lost: int) -> Binding:
     fewer = (
-        Topology(topology.prefill, topology.decode - 1)
+        Topology(topology.prefill, topology.decode - lost)
         if role == "decode"
-        else Topology(topology.prefill - 1, topology.decode)
+        else Topology(topology.prefill - lost, topology.decode)
     )
     if fewer.prefill < 1 or (topology.decode and fewer.decode < 1):
-        return Binding(role, str(topology), None, None, "none", "the role has one instance, and needs one")
+        return Binding(role, str(topology), None, None, "none", "the role has no instance to lose")
     trial = trials.of(layout, fewer, whole=True)
     if trial.reason is not None:
         return Binding(

@@ -66,7 +66,7 @@ class _Planning:
         plans = self._plans(outcome, placed, search)
         best = next((held for held, _ in plans if held.met), None)
         self.options.progress("what binds, and what changes")
-        rows = binding(best, self.closed, self.trials) if best else ()
+        rows = binding(best, self.closed, self.trials, self.options.spare) if best else ()
         changes = self._changes(best, search) if best else ()
         reason = None if best else self._infeasible(outcome)
         facts = self._facts()

@@ -56,7 +56,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Binding:
-    """What breaks with one instance of a role fewer: attainment then, and what most late requests missed.
+    """What breaks with one instance of a role fewer (and the spares down): attainment, and what late requests missed.
 
     ``slo``: ttft, tpot or stability; ``cause``: that pool's compute, its KV memory, or its seats.
     """

@@ -1,7 +1,7 @@
 """Best first: the cheapest layouts are sized by closed form, the cheapest of those replayed, until one holds.
 
-A layout enters with the fewest instances that are stable, which no plan of it can undercut. Sized, it comes back with
-what it costs then; a replay that misses sends it back with more instances, one that holds after a leap with fewer. So
+A layout enters with one instance of each role, comes back with the fewest that are stable, which no plan of it can
+undercut, then sized. A replay that misses sends it back with more instances, one that holds after a leap with fewer. So
 the first that is taken is the best of all, as far as the closed form is not too low by more than ``SLACK``.
 """
 
@@ -24,7 +24,7 @@ SLACK = 0.03
 #: Instances, as a share of the pool, that are added for each time that more requests missed than may.
 _LEAP = 0.12
 
-ROUGH, SIZED, HELD = 0, 1, 2
+ENTERED, STABLE, SIZED, HELD = 0, 1, 2, 3
 
 
 class Key(NamedTuple):
@@ -91,13 +91,16 @@ class Search:
     def run(self) -> Outcome:
         """Search until ``top`` kinds of plans hold, or nothing is left to try."""
         for layout in self.layouts:
-            self._push(Sized(layout, self.sizing.floor(layout), 1.0), ROUGH)
+            one = 1 + self.options.spare
+            self._push(Sized(layout, Topology(one, 0 if layout.pooled else one), 1.0), ENTERED)
         done: set[tuple[str, str, str]] = set()
         while self._heap and len(done) < self.options.top:
             _, _, stage, sized, below = heapq.heappop(self._heap)
             if sized.layout.family in done:
                 continue
-            if stage == ROUGH:
+            if stage == ENTERED:
+                self._push(Sized(sized.layout, self.sizing.floor(sized.layout), 1.0), STABLE)
+            elif stage == STABLE:
                 self._size(sized)
             elif stage == HELD or self._holds(sized, below):
                 self.found.plans.append(self._held(sized))
@@ -111,9 +114,9 @@ class Search:
         key = self.key(sized)
         if key.gpus > self.options.max_gpus:
             large = self.found.too_large
-            if stage != ROUGH and (large is None or key.gpus < large.layout.gpus(large.topology)):
+            if stage > STABLE and (large is None or key.gpus < large.layout.gpus(large.topology)):
                 self.found.too_large = sized
-            if stage != ROUGH or self.found.too_large is not None:
+            if stage > STABLE or self.found.too_large is not None:
                 return
         heapq.heappush(self._heap, (key, next(self._number), stage, sized, below))
 

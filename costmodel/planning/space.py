@@ -107,6 +107,7 @@ def space(scenario: Scenario, workload: Workload, options: PlanOptions, prices: 
     """Return what there is to try. Raises InputError for names and values that cannot be."""
     found: dict[tuple[str, int], Unit] = {}
     refused: dict[tuple[str, int], str] = {}
+    wrong: InputError | None = None
     longest = _longest(workload)
     degrees = sorted({*options.role_tp("shared"), *options.role_tp("prefill"), *options.role_tp("decode")})
     for hardware in dict.fromkeys(options.hardware):
@@ -118,11 +119,12 @@ def space(scenario: Scenario, workload: Workload, options: PlanOptions, prices: 
             except (DoesNotFitError, NoAnswerError) as error:
                 refused[hardware, tp] = str(error)
             except InputError as error:
-                if not _of_the_degree(scenario.model, tp):
-                    raise
+                wrong = wrong if _of_the_degree(scenario.model, tp) else wrong or error
                 refused[hardware, tp] = str(error)
             else:
                 found[hardware, tp] = unit
+    if wrong is not None and not found:
+        raise wrong
     layouts = tuple(_layouts(options, found, thresholds(workload, options)))
     return Space(layouts, tuple(found.values()), refused)
 
