@@ -219,6 +219,14 @@ def test_a_request_that_no_pool_holds_has_no_means() -> None:
     assert check(LLAMA, points, None) == {(place, code): 2 for place in range(4) for code in (0, 7)}
 
 
+def test_prefixes_that_one_side_lacks_are_refused() -> None:
+    there = replace(DEEPSEEK, settings=replace(DEEPSEEK.settings, prefix_held="prefill")).deployment()
+    grid = ClosedGrid(there)
+    assert grid.evaluate(GridPoints(rate=1.0, isl=200, osl=10)).best[0] >= 0
+    with pytest.raises(InputError, match="cached tokens of a grid lie on both sides, not prefill"):
+        grid.evaluate(GridPoints(rate=1.0, isl=200, osl=10, cached=[0, 10]))
+
+
 # --- thresholds -----------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..errors import InputError
 from ..evaluate.limits import Limit, limits
 from ..inputs.workload import Workload
 from ..serving.deployment import Deployment, Topology
@@ -96,6 +97,10 @@ class ClosedGrid:
         import numpy as np
 
         rows, requests = laid_out(points, self.deployment, self.points)
+        if self.deployment.held != "both" and (requests.prompts.cached > 0).any():
+            raise InputError(
+                f"cached tokens of a grid lie on both sides, not {self.deployment.held}: ask for single points instead"
+            )
         grid = _Grid(self, requests, points.workload)
         parts, thresholds = [], []
         with np.errstate(all="ignore"):  # of points that a mask leaves out
