@@ -24,6 +24,8 @@ from costmodel.memory.kv import kv_bytes
 from costmodel.memory.parallelism import Parallelism
 from costmodel.memory.settings import EngineSettings
 from costmodel.questions.kv import KvAnswer, ask_kv
+from costmodel.questions.tiers import kv_tiers
+from costmodel.serving.handover import KvEnd
 
 GIB, MIB = 2**30, 2**20
 T = TypeVar("T", bound=Callable[..., object])
@@ -35,7 +37,6 @@ NOT_TESTED = {
     "a26-mooncake-store-mha-fallback": "DeepSeek-V4-Flash: no family reads it (see a15)",
     "a37-inkling-fp8-pool-gain": "the widths of Inkling's windowed layers and its pool are not stated",
     "d14-inferencex-dsv4pro-static": "DeepSeek-V4-Pro: no family reads it (see a15)",
-    "f10-fragmentation-rate-mismatch": "the model is not named, and host tiers of another dtype are not modelled",
 }
 TESTED: dict[str, Callable[..., object]] = {}
 #: Every report about KV bytes, memory or configurations.
@@ -744,3 +745,12 @@ def test_dimensions_the_reports_rest_on() -> None:
     assert (count, kimi.kv_rank, kimi.rope_dim, kimi.heads) == (27, 512, 64, 16)
     ((tiny, count),) = read_model("TinyLlama/TinyLlama-1.1B-Chat-v1.0").mixers
     assert isinstance(tiny, Attention) and (count, tiny.kv_heads, tiny.head_dim) == (22, 4, 64)
+
+
+@case("f10-fragmentation-rate-mismatch")
+def test_a_host_tier_of_another_dtype_holds_what_its_own_bytes_say() -> None:
+    # 36,808 tokens took 4.93 GB of host memory: 133.9 kB each, where the GPU keeps 18.9 kB. The model is not named.
+    text = "dram-pcie4,capacity=4.93GB,bytes_per_token=133938B"
+    (tier,) = kv_tiers([text], KvEnd(read_model("Qwen/Qwen3-32B"), 1, "fp8"))
+    assert tier.capacity_tokens == pytest.approx(36808, rel=1e-4)
+    assert tier.bytes_per_token / 18.9e3 == pytest.approx(7.1, abs=0.05)
