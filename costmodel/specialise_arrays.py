@@ -71,27 +71,30 @@ class ArraySpecialised:
         self.traces: list[Trace] = []
 
     def __call__(self, *arguments: ArrayLike) -> Values:
-        """Return the function's values over the arguments, broadcast against each other."""
+        """Return the function's values over the arguments, broadcast against each other.
+
+        What depends only on arguments of one value is computed once.
+        """
         import numpy as np
 
-        given = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in arguments))
-        shape = given[0].shape
-        flat = [x.ravel() for x in given]
-        found = np.empty(flat[0].size)
+        given = [np.asarray(x, dtype=np.float64) for x in arguments]
+        shape = np.broadcast_shapes(*(x.shape for x in given))
+        flat = [(x if x.size == 1 else np.broadcast_to(x, shape)).ravel() for x in given]
+        found = np.empty(math.prod(shape))
         with np.errstate(all="ignore"):  # of points that a guard leaves out
             for start in range(0, len(found), BLOCK):
                 part = slice(start, start + BLOCK)
-                found[part] = self._block([x[part] for x in flat])
+                found[part] = self._block([_some(x, part) for x in flat], len(found[part]))
         return found.reshape(shape)
 
-    def _block(self, arguments: list[Values]) -> Values:
+    def _block(self, arguments: list[Values], points: int) -> Values:
         """Values of a few points: of all by the first trace, of those that it leaves by the next."""
         import numpy as np
 
-        found = np.empty(len(arguments[0]))
+        found = np.empty(points)
         left: Values | None = None
         for place in range(MOST_TRACES):
-            given = arguments if left is None else [x[left] for x in arguments]
+            given = arguments if left is None else [_some(x, left) for x in arguments]
             new = place == len(self.traces)
             if new:
                 self.traces.append(self._traced([float(x[0]) for x in given]))
@@ -99,7 +102,7 @@ class ArraySpecialised:
             found[... if left is None else left] = values
             if held is None or np.all(held):
                 return found
-            missed = np.flatnonzero(~held)
+            missed = np.flatnonzero(np.broadcast_to(~held, points if left is None else len(left)))
             if new and missed[0] == 0:  # a last bit apart from itself: numpy's powers are not always Python's
                 found[0 if left is None else left[0]] = self.function(*(float(x[0]) for x in given))
                 missed = missed[1:]
@@ -108,7 +111,7 @@ class ArraySpecialised:
                 return found
         assert left is not None
         for point in left:
-            found[point] = self.function(*(float(x[point]) for x in arguments))
+            found[point] = self.function(*(float(x[point if len(x) > 1 else 0]) for x in arguments))
         return found
 
     def _traced(self, point: list[float]) -> Trace:
@@ -124,3 +127,8 @@ class ArraySpecialised:
         exec(compile(code, f"<{getattr(self.function, '__name__', 'function')} over arrays>", "exec"), space)
         made: Trace = space["traced"]
         return made
+
+
+def _some(x: Values, part: Any) -> Values:
+    """Some points of an argument; one value is that of all."""
+    return x if len(x) == 1 else x[part]

@@ -122,3 +122,21 @@ def test_step_times_are_those_of_the_book(model: str, hardware: str) -> None:
     ):
         found = ArraySpecialised(function)(*arguments)
         assert found == pytest.approx(one_by_one(function, *arguments), rel=1e-13)
+
+
+def test_an_argument_of_one_value_is_worked_on_once() -> None:
+    """The same values, bit by bit, whether an argument is one number or as many equal ones; guards on it, too."""
+
+    def function(x: Any, y: Any) -> Any:
+        return x**2 * y if x > 2 else ops.minimum(x, y) / 3
+
+    y = np.linspace(0.1, 9.0, 10_001)
+    for x in (1.7, 2.0, 3.3):
+        one = ArraySpecialised(function)(x, y)
+        assert one.tolist() == ArraySpecialised(function)(np.full(len(y), x), y).tolist()
+        assert one[5000] == pytest.approx(function(x, float(y[5000])), rel=1e-15)
+    specialised = ArraySpecialised(function)
+    assert specialised(3.3, 2.0).shape == ()
+    assert specialised([3.3], y[:3]).shape == (3,)
+    assert specialised(np.ones((2, 1)), y[:3]).shape == (2, 3)
+    assert specialised(1.0, y[:0]).tolist() == []

@@ -18,7 +18,14 @@ INSTANCES: tuple[dict[str, Any], ...] = (
     {"model": "Llama-3.1-8B", "hardware": "a100-sxm-80gb", "tp": 2, "stack": "splitwise-2023"},
     {"model": "Llama-3.1-70B", "hardware": "h100-sxm", "tp": 4, "dtype": "fp8", "stack": "vllm-2026"},
     {"model": "Mixtral-8x7B-v0.1", "hardware": "a100-sxm-80gb", "tp": 2},
-    {"model": "Qwen3-30B-A3B", "hardware": "h100-sxm", "ep": 2, "tp": 2, "expert_skew": 0.3, "stack": "vllm-2026"},
+    {
+        "model": "Qwen3-30B-A3B",
+        "hardware": "h100-sxm",
+        "ep": 2,
+        "tp": 2,
+        "expert_skew": 0.3,
+        "stack": "vllm-2026",
+    },
     {"model": "deepseek-ai/DeepSeek-V2-Lite", "hardware": "a100-sxm-80gb"},
     {"model": "deepseek-ai/DeepSeek-V3", "hardware": "h200-sxm", "tp": 8, "stack": "sglang-0.5.9"},
     {"model": "deepseek-ai/DeepSeek-V3.2", "hardware": "h200-sxm", "tp": 8},
@@ -49,11 +56,18 @@ def shapes(phase: str, draw: random.Random) -> dict[str, list[int]]:
         return {"isl": [n + 1 + max(LONG) for n in some(1, 9000)], "cached": [0, *some(1, 100_000)]}
     if phase == "decode":
         return {"batch": some(1, 300), "context": some(1, 100_000)}
-    return {"cached": [0, *some(1, 20_000)], "chunk": some(1, 9000), "batch": some(1, 300), "context": some(1, 9000)}
+    return {
+        "cached": [0, *some(1, 20_000)],
+        "chunk": some(1, 9000),
+        "batch": some(1, 300),
+        "context": some(1, 9000),
+    }
 
 
 @pytest.mark.parametrize("phase", ("prefill", "decode", "mixed"))
-@pytest.mark.parametrize("instance", INSTANCES, ids=lambda i: f"{i['model'].split('/')[-1]}-{i.get('stack', '')}")
+@pytest.mark.parametrize(
+    "instance", INSTANCES, ids=lambda i: f"{i['model'].split('/')[-1]}-{i.get('stack', '')}"
+)
 def test_every_point_is_that_of_the_step(instance: dict[str, Any], phase: str) -> None:
     draw = random.Random(f"{instance} {phase}")
     axes = shapes(phase, draw)

@@ -130,26 +130,25 @@ class StepArrays:
         import numpy as np
 
         chunked, decodes = PHASES[phase]
-        numbers = [column.astype(np.float64) for column in (shapes.tokens, shapes.prefix) if chunked]
+        numbers = [_once(column.astype(np.float64)) for column in (shapes.tokens, shapes.prefix) if chunked]
         if decodes:
             batch = shapes.batch.astype(np.float64)
-            numbers += [batch, batch * shapes.context]
-        kernels = self._attended(phase, numbers)
+            numbers += [_once(batch), _once(batch * shapes.context)]
         sampled = shapes.batch + shapes.last
-        kernels += self._tokens(shapes.tokens + shapes.batch)
+        kernels = self._tokens(shapes.tokens + shapes.batch)
         kernels += self._heads(sampled)
-        last = shapes.last if chunked else 0.0
+        kernels += self._attended(phase, numbers)
+        last = _once(shapes.last) if chunked else 0.0
         sides = (side[phase](last, *numbers) for side in (self._compute, self._memory))
-        return self._waiting(kernels, sampled), np.maximum(*sides)
+        bound = np.maximum(*sides)
+        bound = bound if len(bound) == len(kernels) else np.repeat(bound, len(kernels))
+        return self._waiting(kernels, sampled), bound
 
     def _attended(self, phase: str, numbers: list[Array]) -> Array:
         """Attention and states; of chunks and decodes apart where no kernel takes both."""
         if phase != "mixed" or self._together:
             return self._attention[phase](*numbers)
-        chunk, decodes = numbers[:2], numbers[2:]
-        if all((column == column[0]).all() for column in chunk):  # as in most blocks of a grid
-            chunk = [column[:1] for column in chunk]
-        return self._attention["decode"](*decodes) + self._attention["prefill"](*chunk)
+        return self._attention["decode"](*numbers[2:]) + self._attention["prefill"](*numbers[:2])
 
     def _waiting(self, kernels: Array, sampled: Array) -> Array:
         """Times of steps with what the host makes the GPU wait for."""
@@ -159,6 +158,11 @@ class StepArrays:
         given = kernels, host.layers, host.layer_floor, sampled, host.sequence_latency
         found: Array = host_bound_time.function(*given)
         return found
+
+
+def _once(column: Array) -> Array:
+    """One value where all are it, as of slow axes in most blocks of a grid: what rests on it is computed once."""
+    return column[:1] if len(column) and (column == column[0]).all() else column
 
 
 def _read(numbers: Sequence[Any], chunked: bool, decodes: bool) -> tuple[tuple[Chunk, ...], Any, Any]:
