@@ -26,7 +26,7 @@ from .means import Means as Means
 from .means import PoolLoad as PoolLoad
 from .pace import Decodes, inflow
 from .prompts import PromptTimes, moments
-from .stated import Port, Reads, copied_sizes, port_of, reads_of
+from .stated import Port, Reads, copied_sizes, mean_load, mean_read_wait, port_of, reads_of
 from .stations import Found, Offered, Station, mixed_station, queue, whole_line, whole_station
 from .waits import Gaps
 
@@ -116,12 +116,11 @@ class ClosedForm:
 
     def _port(self, role: Role, kind: InstanceKind, weights: list[float], sent: bool = False) -> Port:
         """Reads of these shares of the typical prompts at a port of an instance; ``sent``: beside their copies."""
-        reads, tiers = self.reads(role, kind), self.deployment.tiers
-        if sent and tiers and tiers[0].on_link:
-            lanes = min(self.deployment.topology.prefill, self.deployment.topology.decode)
-            copied = [w * sends / lanes for w, sends in zip(weights, self.sends)]
-            return port_of(reads, weights, self.gaps_in, copied, self.wires)
-        return port_of(reads, weights, self.gaps_in)
+        reads, tiers, split = self.reads(role, kind), self.deployment.tiers, self.deployment.topology
+        if not (sent and tiers and tiers[0].on_link):
+            return port_of(reads, weights, self.gaps_in)
+        copied = [w * sends / min(split.prefill, split.decode) for w, sends in zip(weights, self.sends)]
+        return port_of(reads, weights, self.gaps_in, copied, self.wires)
 
     def _mean(self, values: list[float] | list[int]) -> float:
         return sum(values) / len(values)
@@ -269,9 +268,8 @@ class ClosedForm:
         link = float(waiting.mg1_wait(port, wire.mean, wire.scv)) if port and link_use < 1 else 0.0
         if deployment.tiers and deployment.tiers[0].on_link:  # copies wait for reads, too
             beside = self._port(Role.PREFILL, deployment.prefill, away, sent=True)
-            reads = self.reads(Role.PREFILL, deployment.prefill).seconds
             link_use = max(link_use, beside.utilisation)
-            link = max(link, *(load - own for load, own in zip(beside.loads, reads)))
+            link = max(link, beside.wait)
         sent = copies / self.rate
         return _Remote(
             use, wait, service.mean + behind, link_use, link, moments(self.copies, copied).mean, sent, line
@@ -363,7 +361,7 @@ class ClosedForm:
         accounts = {
             "queue": away * remote.wait + here * station.wait,
             "admission": remote.sent * self._boundary(station),
-            "load": self._loaded(ports, local),
+            "load": mean_load(ports, local),
             "stretch": away * remote.service + here * station.service - self.ideal_prefill,
             "link": remote.sent * remote.link,
             "handover": remote.sent * (remote.copy + self._again(station)),
@@ -378,12 +376,8 @@ class ClosedForm:
         return Means(
             strategy.name, loads, ideal, here, accounts, ttft + hand - late, tpot, station.batch, remote.wait,
             lines=lines, crowding=station.crowding, decodes=decodes, late=self._late(station, remote, local),
+            read_wait_s=mean_read_wait(ports, local),
         )  # fmt: skip
-
-    def _loaded(self, ports: tuple[Port, Port], local: list[float]) -> float:
-        """Mean seconds of reads, of prompts that go away and of those that stay."""
-        parts = zip(ports[0].loads, ports[1].loads, local)
-        return self._mean([there * (1 - here) + own * here for there, own, here in parts])
 
     def _late(self, station: Station, remote: _Remote, local: list[float]) -> tuple[float, ...]:
         """Seconds of each typical request from token 1 to its decoding: the hand-over, where token 1 is before it."""

@@ -27,10 +27,11 @@ class Means:
     """Mean seconds a request by account of the ledger, TTFT, TPOT and the state they hold at.
 
     None stands where the load has no closed form or no steady state; ``reason`` says which. ``batch`` is
-    that of a decoding instance, ``prefill_wait_s`` the wait before remote prefill, ``local_share`` the
-    share of prompts that run where they decode, ``lines`` what prompts wait in, ``crowding`` the tokens that a
-    decoding instance makes over the most that its memory and seats allow, ``decodes`` what a request decodes among
-    (None: unlike instances), ``late`` the seconds of each typical request from token 1 to its decoding.
+    that of a decoding instance, ``prefill_wait_s`` the wait before remote prefill, ``local_share`` the share of prompts
+    that run where they decode, ``lines`` what prompts wait in, ``crowding`` the tokens that a decoding instance makes
+    over the most that its memory and seats allow, ``read_wait_s`` what of ``load`` is waiting for a tier's port,
+    ``decodes`` what a request decodes among (None: unlike instances), ``late`` the seconds of each typical request
+    from token 1 to its decoding.
     """
 
     strategy: str
@@ -45,6 +46,7 @@ class Means:
     reason: str | None = None
     lines: tuple[Line, ...] = ()
     crowding: float = 0.0
+    read_wait_s: float = 0.0
     decodes: Decodes | None = None
     late: tuple[float, ...] = ()
 

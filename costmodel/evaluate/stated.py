@@ -27,10 +27,11 @@ class Reads(NamedTuple):
 
 
 class Port(NamedTuple):
-    """Reads at one port of a pool: busy share, and each typical prompt's mean seconds, its wait included."""
+    """Reads at one port of a pool: busy share, each typical prompt's mean seconds, and the mean wait among them."""
 
     utilisation: float
     loads: tuple[float, ...]
+    wait: float = 0.0
 
 
 def reads_of(deployment: Deployment, role: Role, times: StepTimes, requests: Sequence[Request]) -> Reads:
@@ -70,9 +71,23 @@ def port_of(reads: Reads, weights: Weights, gaps: Gaps, copies: Weights = (), wi
     arrivals = gaps.thinned(min(1.0, share))._replace(mean=gaps.mean / share)
     use = arrivals.rate * service.mean
     wait = mean_wait(arrivals, service, 1) if use < 1 else math.inf
-    return Port(use, tuple(seconds + wait if seconds > 0 else 0.0 for seconds in reads.seconds))
+    return Port(use, tuple(seconds + wait if seconds > 0 else 0.0 for seconds in reads.seconds), wait)
 
 
 def copied_sizes(deployment: Deployment, requests: Sequence[Request]) -> list[int]:
     """Return the tokens that a hand-over of each typical prompt carries."""
     return [r.isl if deployment.copies_prefix else r.uncached_tokens for r in requests]
+
+
+def mean_load(ports: tuple[Port, Port], local: Weights) -> float:
+    """Mean seconds of reads, of prompts that leave (the first port) and of those that stay (the second)."""
+    parts = zip(ports[0].loads, ports[1].loads, local)
+    return sum(there * (1 - here) + own * here for there, own, here in parts) / len(local)
+
+
+def mean_read_wait(ports: tuple[Port, Port], local: Weights) -> float:
+    """Mean seconds that prompts wait for the port of a tier."""
+    there, here = (
+        port._replace(loads=tuple(port.wait * (load > 0) for load in port.loads)) for port in ports
+    )
+    return mean_load((there, here), local)

@@ -21,7 +21,7 @@ from .stations import at_times
 #: Utilisation beyond which a small error of a service time moves the wait too far; that of the link beyond
 #: which copies wait for each other.
 _MOST, _LINK = 0.95, 0.3
-#: Share of mean TTFT that waiting for the link may take.
+#: Share of mean TTFT that waiting for the link, or for a tier's port, may take.
 _LINK_WAIT = 0.06
 #: Gaps, over their mean, that are none, and the share of such gaps that a trace may have.
 _AT_ONCE, _TIES = 1e-6, 0.05
@@ -56,7 +56,8 @@ def _reasons(deployment: Deployment, workload: Workload, strategy: Strategy, mea
     if settings.lag:
         yield "an engine that plans a step ahead (--lag) seats an arrival one step later, which no formula here has"
     for load in means.loads:
-        if load.role.startswith("tier ") and load.utilisation > _LINK:
+        waiting = means.read_wait_s / means.ttft_s if means.ttft_s else 0.0
+        if load.role.startswith("tier ") and (load.utilisation > _LINK or waiting > _LINK_WAIT):
             yield f"{load.role} is used to {load.utilisation:.2f}: reads queue, and only their mean wait is known"
     if any(request.blocks for request in workload.requests):
         yield "what a prefix cache holds at each arrival is not known beforehand"

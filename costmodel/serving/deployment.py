@@ -115,7 +115,8 @@ class Settings:
 class Deployment:
     """The GPUs at hand and how they are wired. Pooled strategies use all instances of both pools.
 
-    ``tiers``: where prefixes lie that leave GPU memory, the fastest first.
+    ``tiers``: where prefixes lie that leave GPU memory, the fastest first; ``tiers_told`` and ``tiers_sources``: what
+    stands in for what in their figures, and where those come from.
     """
 
     topology: Topology
@@ -126,6 +127,8 @@ class Deployment:
     path: Handover
     settings: Settings
     tiers: tuple[KvTier, ...] = ()
+    tiers_told: tuple[str, ...] = ()
+    tiers_sources: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.settings.prefix_held == "store" and not self.tiers:
@@ -179,6 +182,13 @@ class Deployment:
                 f"--topology {self.topology}: one pool of instances serves colocated and chunked alone; write xPyD, "
                 "such as 1P1D"
             )
+
+    def without_tiers(self) -> Deployment:
+        """Return the same deployment without KV tiers."""
+        held = None if self.settings.prefix_held == "store" else self.settings.prefix_held
+        return replace(
+            self, tiers=(), tiers_told=(), tiers_sources=(), settings=replace(self.settings, prefix_held=held)
+        )
 
     def with_topology(self, topology: Topology) -> Deployment:
         """Return the same deployment split another way."""

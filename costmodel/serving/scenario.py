@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from ..families import read_model
 from ..inputs.efficiency import Efficiency
@@ -14,12 +16,26 @@ from ..inputs.stack import Stack
 from ..memory.parallelism import Parallelism
 from ..memory.settings import EngineSettings
 from .deployment import Deployment, Settings, parse_topology
-from .handover import Handover
+from .handover import Handover, HoldsKv
 from .instance import InstanceKind, make_instance
 from .memory import kv_pool
+from .tiers import KvTier
 
 #: The connector whose copies are measured over the widest range of sizes.
 CONNECTOR = "mooncake-vllm"
+
+
+class TierAsked(Protocol):
+    """A KV tier as a user states it; every ``questions.tiers.TierOption`` is one."""
+
+    def kv_tier(self, end: HoldsKv) -> KvTier:
+        """Return the tier as instances of this kind see it."""
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what stands in for what in its figures."""
+
+    def sources(self) -> tuple[str, ...]:
+        """Say where they come from."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +43,8 @@ class Scenario:
     """Names and settings of a comparison; :meth:`deployment` resolves them.
 
     ``prefill_*`` and ``decode_*`` override what both pools share. ``efficiency`` replaces the packaged
-    operator fits of both GPUs; ``stack`` is what an engine adds to them.
+    operator fits of both GPUs; ``stack`` is what an engine adds to them. ``offload``: KV tiers of each instance's own;
+    ``reuse``: stores that all instances share.
     """
 
     model: str | Model
@@ -50,6 +67,8 @@ class Scenario:
     efficiency: Efficiency | str | Path | None = None
     stack: Stack | str | Path | None = None
     expert_skew: float = 0.0
+    offload: tuple[TierAsked, ...] = ()
+    reuse: tuple[TierAsked, ...] = ()
 
     def deployment(self) -> Deployment:
         """Return the deployment. Raises InputError for bad names or values, NoAnswerError where nothing fits."""
@@ -67,7 +86,16 @@ class Scenario:
             prefill, decode, load_link(self.link), connector, self.nics, self.overlap, control_s=control
         )
         pools = [kv_pool(kind, self.engine) for kind in (prefill, decode)]
-        return Deployment(topology, prefill, decode, pools[0], pools[1], path, self.settings)
+        asked = (*self.offload, *self.reuse)
+        return Deployment(
+            topology, prefill, decode, pools[0], pools[1], path, self.settings,
+            tiers=fastest_first([
+                *(replace(one.kv_tier(prefill), shared=False) for one in self.offload),
+                *(replace(one.kv_tier(prefill), shared=True) for one in self.reuse),
+            ]),
+            tiers_told=tuple(note for one in asked for note in one.notes()),
+            tiers_sources=tuple(source for one in asked for source in one.sources()),
+        )  # fmt: skip
 
     def _tp(self, own: int | None) -> int:
         return self.tp if own is None else own
@@ -79,3 +107,8 @@ class Scenario:
             model, gpu, layout, dtype=self.dtype, kv_dtype=self.kv_dtype, efficiency=self.efficiency,
             stack=self.stack, expert_skew=self.expert_skew,
         )  # fmt: skip
+
+
+def fastest_first(tiers: Sequence[KvTier]) -> tuple[KvTier, ...]:
+    """Return tiers by the bandwidth of their reads; equal ones as they are."""
+    return tuple(sorted(tiers, key=lambda tier: -tier.read_bytes_per_s))
