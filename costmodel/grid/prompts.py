@@ -22,10 +22,13 @@ _SLAB = 1 << 20
 
 
 class Cut(NamedTuple):
-    """Chunks of one size of one prompt, a row each: the attention of all chunks of each prompt, running sums of it (the
-    first 0), and the chunk over the mean prefix, with its attention.
+    """Chunks of one size of one mix of lengths, a row each: how many full ones each prompt is worth, the tokens of its
+    last one where that is not full, the attention of all, running sums of it (the first 0), and the chunk over the
+    mean prefix, with its attention.
     """
 
+    chunks: Array
+    rest: Array
     attention: Array
     sums: Array
     middle: Array
@@ -40,7 +43,8 @@ class PromptTable:
         self.alone = steps.prompts(typical.uncached, typical.cached)
         self._keys = _empty(0, int)
         strata = typical.uncached.shape[1]
-        self._cuts = Cut(_empty((0, strata)), _empty((0, strata + 1)), _empty(0), _empty(0))
+        none = _empty((0, strata))
+        self._cuts = Cut(none, none, none, _empty((0, strata + 1)), _empty(0), _empty(0))
 
     def saved(self, tokens: Array, prompt: Array) -> Array:
         """Seconds that two prompts of so many tokens save by sharing a step."""
@@ -75,7 +79,10 @@ class PromptTable:
         attention = self._attention(uncached, cached, size)
         sums = np.concatenate([np.zeros((len(keys), 1)), attention.cumsum(-1)], axis=1)
         middle = np.floor((cached + np.maximum(0.0, uncached - size[:, None]) / 2).mean(-1))
-        fresh = Cut(attention, sums, middle, self.steps.chunks(size, middle))
+        each = size[:, None]
+        fresh = Cut(
+            uncached / each, uncached % each, attention, sums, middle, self.steps.chunks(size, middle)
+        )
         self._keys = np.concatenate([self._keys, keys])
         order = np.argsort(self._keys, kind="stable")
         self._keys = self._keys[order]

@@ -56,17 +56,24 @@ class Sharing(NamedTuple):
         return found
 
 
-def sharing(
-    prompts: PromptTable, prompt: Array, budget: Array, weights: Array, local: Array
-) -> tuple[Sharing, _Prompts]:
-    """Return how the typical prompts of each point share steps of at most ``budget`` tokens.
+def of_shortest(count: Array, strata: int, *, others: bool = False) -> Array:
+    """Weights of the typical prompts: 1 of the shortest ``count``, 0 of the others; or the other way round."""
+    import numpy as np
 
-    ``local`` tells ``weights`` apart.
+    return ((np.arange(strata) < count[:, None]) ^ others).astype(float)
+
+
+def sharing(
+    prompts: PromptTable, prompt: Array, budget: Array, shortest: Array, *, others: bool
+) -> tuple[Sharing, _Prompts]:
+    """Return how typical prompts of each point share steps of at most ``budget`` tokens: the ``shortest``, or the
+    ``others``.
     """
     import numpy as np
 
-    first, place = distinct(prompt, budget, local)
-    prompt, budget, weights = prompt[first], budget[first], weights[first]
+    first, place = distinct(prompt, budget, shortest)
+    prompt, budget = prompt[first], budget[first]
+    weights = of_shortest(shortest[first], prompts.alone.shape[1], others=others)
     own, sizes = prompts.alone[prompt], prompts.typical.uncached[prompt]
     total = weights.sum(-1)
     partners = _partners(budget[:, None] - sizes, sizes, weights)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .prompts import PromptTable
-from .sharing import sharing, step_sizes
+from .sharing import of_shortest, sharing, step_sizes
 from .steps import ArraySteps
-from .waits import Moments, Queues, mean_wait, moments
+from .waits import Moments, Queues, mean_wait
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,13 +63,6 @@ def nothing(count: int) -> Station:
     return Station(*(np.zeros(count) for _ in Station._fields))
 
 
-def of_local(local: Array, strata: int) -> Array:
-    """Weights of the typical prompts: 1 of the ``local`` shortest, 0 of the others."""
-    import numpy as np
-
-    return (np.arange(strata) < local[:, None]).astype(float)
-
-
 def seen_step(steps: ArraySteps, batch: Array, offered: Offered) -> Array:
     """Decode steps that requests see."""
     import numpy as np
@@ -90,12 +83,12 @@ class Whole(NamedTuple):
 
 
 def whole_line(
-    prompts: PromptTable, prompt: Array, budget: Array, weights: Array, local: Array, queues: Queues
+    prompts: PromptTable, prompt: Array, budget: Array, shortest: Array, queues: Queues, *, others: bool
 ) -> Whole:
-    """Prompts that queue to run whole; waits are 0 where the queue is not stable. ``local`` tells ``weights`` apart."""
+    """The shortest prompts, or the others, that queue to run whole; waits are 0 where the queue is not stable."""
     import numpy as np
 
-    shared, typical = sharing(prompts, prompt, budget, weights, local)
+    shared, typical = sharing(prompts, prompt, budget, shortest, others=others)
     least = queues.rate * shared.takes(shared.most, typical).mean / queues.servers
     size = shared.most.copy()
     stable = np.flatnonzero(least < 1)
@@ -121,8 +114,7 @@ def whole_station(prompts: PromptTable, offered: Offered, queues: Queues) -> Sta
     import numpy as np
 
     steps = prompts.steps
-    weights = of_local(offered.local, prompts.alone.shape[1])
-    whole = whole_line(prompts, offered.prompt, offered.budget, weights, offered.local, queues)
+    whole = whole_line(prompts, offered.prompt, offered.budget, offered.local, queues, others=False)
     decoding = offered.tokens * (steps.decodes(offered.most, offered.context) / offered.most)
     room = 1 - whole.busy
     utilisation = whole.utilisation + decoding
@@ -263,20 +255,23 @@ class MixedStation:
         size, beside = mixed.size[rows, None], batch[rows, None]
         step, riding = mixed.full[rows, None], mixed.riding[rows, None]
         cut, row = self.prompts.cut(offered.prompt, mixed.size[rows])
-        tokens, attention = self.prompts.typical.uncached[offered.prompt], cut.attention[row]
-        whole, rest = np.divmod(tokens, size)
+        rest, attention = cut.rest[row], cut.attention[row]
         last = steps.tokens(np.maximum(1.0, rest + beside), beside + 1) + riding
         if steps.waits_for_host:
-            mean = attention * size / tokens
+            mean = attention / cut.chunks[row]
             step = step + steps.host(step + mean, beside) - (step + mean)
             part = mean * rest / size
             last = last + steps.host(last + part, beside + 1) - (last + part)
-        alone = whole * step + attention + np.where(rest > 0, last, 0.0)
-        full = tokens / size * step + attention
-        weights = of_local(offered.local, self.prompts.alone.shape[1])
-        takes = moments(full, weights)
-        behind = np.maximum(0.0, full + mixed.length[rows, None] / 2 - alone)
-        return _Own(takes.mean, takes.scv, moments(alone, weights).mean, moments(behind, weights).mean)
+        full = cut.chunks[row] * step + attention
+        saved = rest / size * step - last * (rest > 0)  # over a last step of its own
+        behind = np.maximum(0.0, saved + mixed.length[rows, None] / 2)
+        local = offered.local
+        if (local < full.shape[1]).any():
+            weights = of_shortest(local, full.shape[1])
+            full, saved, behind = full * weights, saved * weights, behind * weights
+        takes, square = full.sum(-1) / local, np.einsum("ij,ij->i", full, full) / local
+        scv = np.maximum(0.0, square / takes**2 - 1)
+        return _Own(takes, scv, takes - saved.sum(-1) / local, behind.sum(-1) / local)
 
 
 def fixed_point(need: Callable[[Array, Array], Array], most: Array) -> tuple[Array, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..formulas.whole import host_bound_time
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-#: Octaves of tokens above 64 for which there are knots: 2**30 tokens, more than any step has.
-_OCTAVES = 24
+#: Octaves of tokens above 64 for which a table is laid, and the tokens to which it reaches.
+_OCTAVES = 11
+_REACH = 1 << (6 + _OCTAVES)
 #: Whole numbers of tokens whose times are kept.
 _KEPT = 1 << 18
 
@@ -43,18 +44,19 @@ class ArraySteps:
             lambda n, prefix, batch, context: time(mixing_loads(kind, (Chunk(n, prefix),), batch, context))
         )
         self.mixes = mixes(kind)
-        self._knots = self._at_knots(self._token)
+        self._smooth = self._at_whole()
         self._heads = self._of_rows(256)
         self._at = np.full(_KEPT, np.nan)
 
-    @staticmethod
-    def _at_knots(token: Callable[[Array], Array]) -> Array:
-        """Times at whole tokens up to 64 and, above, at 32 points an octave; 0 for none."""
+    def _at_whole(self) -> Array:
+        """Times at whole numbers of tokens: straight between those up to 64 and, above, 32 points an octave."""
         import numpy as np
 
-        above = (np.arange(32, 64)[None, :] * 2.0 ** np.arange(1, _OCTAVES + 1)[:, None]).ravel()
-        tokens = np.concatenate([np.arange(1.0, 64), above])
-        return np.concatenate([[0.0], token(tokens)])
+        above = (np.arange(32, 64)[None, :] * 2.0 ** np.arange(1, _OCTAVES + 2)[:, None]).ravel()
+        knots = np.concatenate([np.arange(1.0, 64), above])
+        times = np.append(0.0, self._token(knots))
+        found: Array = np.interp(np.arange(_REACH + 2.0), np.append(0.0, knots), times)
+        return found
 
     def _of_rows(self, most: int) -> Array:
         """Times of the head for 0, 1, .. ``most`` sampled rows."""
@@ -108,14 +110,22 @@ class ArraySteps:
         """
         import numpy as np
 
-        octave = np.maximum(np.frexp(tokens)[1] - 6, 0)
-        place = np.ldexp(tokens, -octave)
-        low = place.astype(np.intp)
-        part = place - low
-        knot = low + 32 * octave
-        below = self._knots[knot]
-        found: Array = below + part * (self._knots[knot + 1] - below)
+        low = np.minimum(tokens, _REACH).astype(np.intp)
+        below = self._smooth[low]
+        found: Array = below + (tokens - low) * (self._smooth[low + 1] - below)
+        if tokens.max(initial=0) > _REACH:
+            found = np.where(tokens > _REACH, self._far(tokens), found)
         return found + self._head_of(sampled)
+
+    def _far(self, tokens: Array) -> Array:
+        """Everything but attention and the head between 32 points an octave, beyond the table."""
+        import numpy as np
+
+        stride = np.ldexp(1.0, np.frexp(tokens)[1] - 6)
+        low = np.maximum(1.0, np.floor(tokens / stride) * stride)
+        below = self._token(low)
+        found: Array = below + (tokens - low) / stride * (self._token(low + stride) - below)
+        return found
 
     def chunks(self, tokens: Array, prefix: Array) -> Array:
         """Attention of chunks over their prefixes and themselves."""

@@ -11,7 +11,8 @@ from .classes import distinct
 from .load import Copies, Load
 from .points import Rows
 from .prompts import PromptTable
-from .stations import MixedStation, Station, decode_station, nothing, of_local, whole_line, whole_station
+from .sharing import of_shortest
+from .stations import MixedStation, Station, decode_station, nothing, whole_line, whole_station
 from .waits import Moments, moments
 
 if TYPE_CHECKING:
@@ -108,12 +109,12 @@ class Strategies:
         import numpy as np
 
         load, prompts = self.load, self.prompts[self.deployment.prefill]
-        rows, away = load.rows.of(at), 1 - of_local(local, load.strata)
+        rows = load.rows.of(at)
         lanes = np.minimum(rows.prefill, rows.decode)
-        wire, hand, share = self._copied(rows, away, local)
+        wire, hand, share = self._copied(rows, local)
         copies = rows.rate * share
-        queues = Load(self.deployment, rows, load.mixes).queues(away.mean(-1), rows.prefill)
-        line = whole_line(prompts, rows.prompt, rows.token_budget, away, local, queues)
+        queues = Load(self.deployment, rows, load.mixes).queues(1 - local / load.strata, rows.prefill)
+        line = whole_line(prompts, rows.prompt, rows.token_budget, local, queues, others=True)
         use = line.utilisation
         link_use = copies * wire.mean / lanes
         wait, behind = np.where(use < 1, line.wait, np.inf), np.where(use < 1, line.behind, 0.0)
@@ -124,12 +125,12 @@ class Strategies:
         link = np.where(queued, mg1_wait.function(safe, wire.mean, wire.scv), 0.0)
         return Remote(use, wait, line.service + behind, link_use, link, hand, copies / rows.rate)
 
-    def _copied(self, rows: Rows, away: Array, local: Array) -> tuple[Moments, Array, Array]:
+    def _copied(self, rows: Rows, local: Array) -> tuple[Moments, Array, Array]:
         """Moments of a copy on a free link, its mean hand-over, and the share of all requests that are copied."""
         sends = self.load.mixes.sends
         lengths = rows.prompt if (sends == 1).all() else rows.mix
         first, place = distinct(lengths, local, rows.nics, rows.control_s)
-        copied = away[first] * sends[rows.mix[first]]
+        copied = of_shortest(local[first], self.load.strata, others=True) * sends[rows.mix[first]]
         wires, hand = self.copies.seconds(rows.prompt[first], rows.nics[first], rows.control_s[first])
         wire = moments(wires, copied)
         return (
