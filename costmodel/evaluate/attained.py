@@ -49,6 +49,13 @@ def attained(means: Means, requests: Sequence[Request], workload: Workload, cons
     return Shares(min(1.0, both), min(1.0, ttft), min(1.0, tpot))
 
 
+def few(means: Means, workload: Workload) -> str | None:
+    """Say that so few decode at once that TPOT takes few values; None where enough do, or no SLO asks for it."""
+    if workload.slo.tpot_s is None or means.batch is None or means.batch >= 1:
+        return None
+    return f"{means.batch:.1f} requests decode at once on an instance: TPOT takes few values, which no mean tells"
+
+
 def prompt(means: Means, workload: Workload, constant: float) -> float:
     """Return the share that meets the SLO of TTFT alone."""
     import numpy as np

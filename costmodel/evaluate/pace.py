@@ -26,6 +26,8 @@ _TIMED = 11
 _POINTS = 120
 #: Standard deviations above the mean to which that law is followed.
 _REACH = 9.0
+#: How narrowly a quantile is found, as a fraction of it.
+_NARROW = 1e-3
 
 
 class Inflow(NamedTuple):
@@ -117,8 +119,9 @@ class Tpot:
             self.stalls = tuple(decodes.stalls(*pair) for pair in zip(self.batches, self.steps))
             self.paces = np.array([stalls.gap(step) for stalls, step in zip(self.stalls, self.steps)])
         number = np.arange(1, max(2, math.ceil(reach * count)) + 1) / count
-        # Of a processor that n share: p(n) / p(n - 1) = arrivals x work x time of a token / n.
-        logs = np.cumsum(np.log(decodes.tokens * np.interp(number, self.batches, self.paces) / number))
+        # Of a processor that n share: p(n) / p(n - 1) = arrivals x work x time of a token beside n - 1 / n.
+        paces = np.interp(number - 1 / count, self.batches, self.paces)
+        logs = np.cumsum(np.log(decodes.tokens * paces / number))
         logs = np.concatenate([[0.0], logs])
         chances = np.exp(logs - logs.max())
         chances /= chances.sum()
@@ -192,6 +195,18 @@ class Tpot:
         else:
             slow = self._stalled(batches, steps, gaps, left)
         return np.where(self.gaps > 0, slow, 0.0)
+
+    def quantile(self, share: float) -> float:
+        """TPOT that this share of the requests stays within, seconds."""
+        decoding = float((self.gaps > 0).mean())
+        low, high = 0.0, 1.0
+        while float(self.beyond(high).mean()) > (1 - share) * decoding:
+            low, high = high, 2 * high
+        while high - low > _NARROW * high:
+            middle = (low + high) / 2
+            late = float(self.beyond(middle).mean()) > (1 - share) * decoding
+            low, high = (middle, high) if late else (low, middle)
+        return (low + high) / 2
 
     def _stalled(self, batches: Any, steps: Any, gaps: Any, left: Any) -> NDArray[Any]:
         """Chance that a request's own steps and the prompts that stop them take longer than ``left`` a token."""

@@ -225,10 +225,11 @@ def mixed_station(
     service += line.mean_behind() if line else 0.0
     waits, some = (line.mean_wait(), _waiting(line)) if line else (0.0, 0.0)
 
-    size, rate = chunk(batch), offered.prompts / offered.instances
+    rate, grain = offered.prompts / offered.instances, max(1, chunk(0) // 8)
 
     def stalls(running: float, step: float) -> Stalls:
         """What the mixed steps of prompts add to the decodes beside them: alone, or sharing full ones."""
+        size = chunk(grain * round(running / grain))  # so that few sizes occur
         here = prompts.in_chunks(size, running, offered.context)
         lone = [own - math.ceil(n / size) * step for own, n in zip(here.alone, prompts.uncached)]
         many = [own - n / size * step for own, n in zip(here.full, prompts.uncached)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..evaluate.attained import NONE, Shares, attained, paced, prompt
+from ..evaluate.attained import NONE, Shares, attained, few, paced, prompt
 from ..evaluate.closed import ClosedForm, Means
 from ..evaluate.trust import refusal
 from ..inputs.workload import Workload
@@ -88,7 +88,7 @@ class Closed:
             return means.reason
         if self.given.too_bursty(means.utilisation):
             return "the load varies over time: the closed form takes it as steady, and orders plans by that alone"
-        return refusal(layout.at(topology), self.given, layout.strategy, means)
+        return refusal(layout.at(topology), self.given, layout.strategy, means) or few(means, self.given)
 
 
 def steady(workload: Workload) -> Workload:

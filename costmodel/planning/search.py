@@ -20,7 +20,7 @@ from .space import Layout
 from .trials import Trial, Trials
 
 #: Attainment by which the closed form may be too low: sizes start that much below the target.
-SLACK = 0.03
+SLACK = 0.1
 #: Instances, as a share of the pool, that are added for each time that more requests missed than may.
 _LEAP = 0.12
 
