@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from .questions.plan import ask_plan as ask_plan
     from .questions.recommend import ask_recommend as ask_recommend
     from .questions.replay import ask_replay as ask_replay
-    from .questions.reuse import ReuseOptions as ReuseOptions
     from .questions.reuse import ask_reuse as ask_reuse
+    from .questions.reuse_options import ReuseOptions as ReuseOptions
     from .questions.step import ask_step as ask_step
     from .questions.sweep import Sweep as Sweep
     from .questions.sweep import SweepAnswer as SweepAnswer
@@ -185,7 +185,8 @@ _MODULES = {
     "questions.plan": ("ask_plan",),
     "questions.recommend": ("ask_recommend",),
     "questions.replay": ("ask_replay",),
-    "questions.reuse": ("ReuseOptions", "ask_reuse"),
+    "questions.reuse": ("ask_reuse",),
+    "questions.reuse_options": ("ReuseOptions",),
     "questions.step": ("ask_step",),
     "questions.sweep": ("Sweep", "SweepAnswer", "ask_sweep"),
     "questions.transfer": ("ask_transfer",),

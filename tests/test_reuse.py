@@ -132,6 +132,8 @@ def test_step_times_make_recompute_the_difference_of_two_prefills() -> None:
     assert row.prefill_s is not None and row.after_hit_s is not None and row.recompute_s is not None
     assert row.recompute_s == pytest.approx(row.prefill_s - row.after_hit_s)
     assert row.prefill_bound_s is not None and row.prefill_bound_s <= row.prefill_s
+    assert row.prefill_low_s is not None and row.prefill_high_s is not None
+    assert row.prefill_bound_s <= row.prefill_low_s < row.prefill_s < row.prefill_high_s
     assert load.bound_s is not None and load.bound_s <= load.load_s
     assert load.gain == pytest.approx(row.recompute_s / load.load_s)
     assert load.ttft_gain == pytest.approx(row.prefill_s / (load.load_s + row.after_hit_s))
@@ -370,7 +372,8 @@ def test_every_null_has_its_reason() -> None:
     )
     answer = ask_reuse(LLAMA, ["dram-pcie5"], asked)
     silent = {
-        "after_hit_s", "prefill_bound_s", "pays", "pays_by_mooncake", "break_even_regime", "numeric_bytes_per_s",
+        "after_hit_s", "prefill_bound_s", "prefill_low_s", "prefill_high_s",
+        "pays", "pays_by_mooncake", "break_even_regime", "numeric_bytes_per_s",
         "regime", "closed_form", "closed_form_latex", "closed_form_regime", "valid_from", "valid_to", "distance",
         "piece_bytes_per_s", "capacity_bytes", "recompute_s", "overflow_tokens",
     }  # fmt: skip

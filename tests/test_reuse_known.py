@@ -73,6 +73,12 @@ def test_pulls_of_gpt_oss_beat_recompute_at_every_measured_length(tmp_path: Path
     # never above it.
     assert found.predicted_bias == pytest.approx(-0.20, abs=0.03)
     assert all(row.predicted_s is not None and row.predicted_s < row.recompute_s for row in found.rows)
+    # The band of the same prefills, whose fits are borrowed of an H100, holds all five.
+    lengths = tuple(tokens - 1 for tokens, _, _ in PULLS)
+    asked = ReuseOptions(prefixes=lengths)
+    bands = ask_reuse("gpt-oss-120b", ["dram-pcie5"], asked, hardware="h200-sxm").prefixes
+    for row, (_, _, again) in zip(bands, PULLS):
+        assert (row.prefill_low_s or 1e9) < again / 1e3 < (row.prefill_high_s or 0)
 
 
 def test_a_chunk_of_lmcache_is_told_in_gib() -> None:

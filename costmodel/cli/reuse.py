@@ -78,7 +78,8 @@ def command(
         --tier dram-pcie5,capacity=1TB --tier store-eth-100,capacity=20TB,count=4
       costmodel reuse gpt-oss-120b --measured pulls.csv
     """
-    from ..questions.reuse import ReuseOptions, ask_reuse
+    from ..questions.reuse import ask_reuse
+    from ..questions.reuse_options import ReuseOptions
 
     asked = ReuseOptions(
         prefixes=prefix,

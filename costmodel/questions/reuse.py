@@ -20,14 +20,16 @@ from ..serving.handover import HoldsKv, KvEnd
 from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes
 from ..serving.tiers import KvShape, KvTier, kv_shape
-from .inputs import as_instance, as_model, check_whole, context_warnings, kv_dtype_of, model_source
+from .inputs import as_instance, as_model, kv_dtype_of
+from .reuse_about import about_reuse
 from .reuse_hits import Curve, Fleet, Found, Level, curve_of, fleet_of, levels_of
 from .reuse_loads import LoadRow, PrefixRow, TierRow, load_row, prefix_row, tier_row
 from .reuse_measured import Measured, measured_of
 from .reuse_memory import Overflow, memory_of, overflow_of
+from .reuse_options import ReuseOptions
 from .reuse_times import Times
 from .reuse_turns import PlaceRow, turn_rows
-from .tiers import TierOption, parse_tiers
+from .tiers import parse_tiers
 
 SCHEMA = "costmodel.reuse/1"
 #: Prefixes of the curve of gains, where none is asked for.
@@ -62,59 +64,6 @@ class ReuseAnswer:
     turns: tuple[PlaceRow, ...]
     measured: Measured | None
     about: About
-
-
-@dataclass(frozen=True)
-class ReuseOptions:
-    """What is asked besides the model, the instance and its tiers; what is None was not given."""
-
-    prefixes: Sequence[int] = ()
-    isl: int | None = None
-    osl: int | None = None
-    trace: str | Path | None = None
-    block_tokens: int | None = None
-    hit_rate: float | None = None
-    sequences: int | None = None
-    context: int | None = None
-    pool_bytes: float | None = None
-    turns: int | None = None
-    turn_tokens: int | None = None
-    measured: str | Path | None = None
-    prefill_per_token_s: float | None = None
-    prefill_growth_s: float | None = None
-
-    def __post_init__(self) -> None:
-        for name, value in (
-            ("--isl", self.isl),
-            ("--osl", self.osl),
-            ("--sequences", self.sequences),
-            ("--context", self.context),
-            ("--turns", self.turns),
-            ("--turn-tokens", self.turn_tokens),
-            *(("--prefix", prefix) for prefix in self.prefixes),
-        ):
-            if value is not None:
-                check_whole(name, value)
-        problems = []
-        if self.trace is not None and self.hit_rate is not None:
-            problems.append("--trace and --hit-rate both say what is found: pass one")
-        if self.context is not None and self.sequences is None:
-            problems.append("--context is of --sequences: pass both")
-        if self.turns is not None and (self.turn_tokens is None or self.osl is None):
-            problems.append("--turns needs --turn-tokens and, for the answers, --osl")
-        if self.turn_tokens is not None and self.turns is None:
-            problems.append("--turn-tokens is of --turns: pass both")
-        if self.prefill_growth_s is not None and self.prefill_per_token_s is None:
-            problems.append("--prefill-growth goes with --prefill-per-token: pass both")
-        if self.hit_rate is not None and not 0 <= self.hit_rate <= 1:
-            problems.append(f"--hit-rate {self.hit_rate:g} is not in 0 .. 1")
-        problems += [
-            f"--prefix {prefix} leaves nothing of --isl {self.isl}, which includes it"
-            for prefix in self.prefixes
-            if self.isl is not None and prefix >= self.isl
-        ]
-        if problems:
-            raise InputError(problems)
 
 
 def ask_reuse(
@@ -184,7 +133,7 @@ def ask_reuse(
         if asked.turns and asked.turn_tokens and asked.osl
         else (),
         measured=measured_of(asked.measured, shape.bytes_per_token, times) if asked.measured else None,
-        about=_about(end, kind, chosen, asked, rows),
+        about=about_reuse(end, kind, chosen, asked, rows),
     )
 
 
@@ -258,63 +207,3 @@ def _fleets(
         found_here = Found(share, prefix, load, most, held, isl, osl, asked.sequences)
         rows.append(fleet_of(times, tier.name, found_here))
     return tuple(rows)
-
-
-def _about(
-    end: HoldsKv,
-    kind: InstanceKind | None,
-    chosen: Sequence[TierOption],
-    asked: ReuseOptions,
-    rows: Sequence[PrefixRow],
-) -> About:
-    said = ["nobody else reads from a tier meanwhile, and nothing hides a load", *_said(asked, rows)]
-    said += [note for option in chosen for note in option.notes()]
-    if kv_shape(end).fixed_bytes and chosen:
-        said.append("of layers with windows or states a tier keeps the last window or state of a sequence")
-    if kind is not None:
-        said += [f"prompts are prefilled alone, in one step, on {kind.label()}", *kind.notes()]
-    left_out = ["writes to tiers, which compete with reads", "queues at a tier that instances share"]
-    if kind is not None and kind.stack is None:
-        left_out.append("host and scheduler time between steps (--stack)")
-    sources = [model_source(end.model), *(line for option in chosen for line in option.sources())]
-    if any(row.mooncake_bytes_per_s is not None for row in rows):
-        sources.append("rule of Mooncake: FAST'25, equations 1 and 2")
-    longest = max((row.prefix_tokens + row.uncached_tokens for row in rows), default=1)
-    return About(
-        tuple(said),
-        tuple(sources),
-        tuple(left_out),
-        (*_warnings(chosen), *context_warnings(end.model, longest)),
-    )
-
-
-def _said(asked: ReuseOptions, rows: Sequence[PrefixRow]) -> list[str]:
-    """What is taken for granted because it was not given, or follows from what was."""
-    said = []
-    if rows and asked.isl is None:
-        said.append("one token follows the prefix (--isl says how many)")
-    if rows:
-        said.append("closed forms take recompute for a parabola")
-    if asked.trace is not None:
-        said += [
-            "one cache serves the whole trace; least recently used blocks go first, of one prompt the last ones",
-            "what is computed is written to every tier, so that a tier has what lies above it, too",
-            "fleet: every request finds the mean of what is found, and reads each part from the first tier that has it",
-        ]
-    if asked.turns is not None:
-        said.append("turns: nothing is evicted between them; token 1 comes from decode")
-    if any(row.mooncake_bytes_per_s is not None for row in rows):
-        said.append("Mooncake's rule: peak rate, and b = 22 whatever the model's widths")
-    return said
-
-
-def _warnings(chosen: Sequence[TierOption]) -> tuple[str, ...]:
-    """Say which bandwidth is beyond its wire's peak, and which software's copies are small."""
-    found = []
-    for option in chosen:
-        peak, counted = option.tier.value("read_bandwidth"), option.read_bytes_per_s
-        if peak is not None and counted is not None and counted > peak * (1 + 1e-9):
-            found.append(
-                f"{option.tier.name}: {counted / 1e9:g} GB/s a {option.tier.per} exceeds its peak, {peak / 1e9:g} GB/s"
-            )
-    return tuple(found)

@@ -33,6 +33,8 @@ class PrefixRow:
     uncached_tokens: int
     kv_bytes: float
     prefill_s: float | None
+    prefill_low_s: float | None
+    prefill_high_s: float | None
     prefill_reason: str | None
     prefill_bound_s: float | None
     after_hit_s: float | None
@@ -114,11 +116,14 @@ def prefix_row(end: HoldsKv, times: Times, prefix: int, uncached: int, kv_bytes:
     """Return what computing a prefix takes."""
     kind = times.steps.kind if times.steps else None
     rule, why = mooncake_rule(end.model, kind, prefix)
+    band = times.band_s(prefix + uncached)
     return PrefixRow(
         prefix_tokens=prefix,
         uncached_tokens=uncached,
         kv_bytes=kv_bytes,
         prefill_s=times.prefill_s(prefix + uncached),
+        prefill_low_s=band[0] if band else None,
+        prefill_high_s=band[1] if band else None,
         prefill_reason=None if times.steps else NEEDS_GPU,
         prefill_bound_s=times.bound_s(prefix + uncached),
         after_hit_s=times.prefill_s(uncached, prefix),

@@ -10,7 +10,7 @@ from ..formulas.reuse import mooncake_bandwidth
 from ..inputs.model import Attention, Model
 from ..serving.bound import step_bound
 from ..serving.instance import InstanceKind
-from ..serving.step import StepTimes
+from ..serving.step import StepTimes, analyse_step
 from ..serving.work import Chunk
 
 UNKNOWN = "needs step times: pass --hardware, or --prefill-per-token"
@@ -56,6 +56,13 @@ class Times:
         if self.steps is None:
             return None
         return step_bound(self.steps.kind, (Chunk(tokens, prefix),), 1, 0, 0.0).time_s
+
+    def band_s(self, tokens: int) -> tuple[float, float] | None:
+        """Band of the prefill of a prompt alone, from the errors of its operators; None without step times."""
+        if self.steps is None:
+            return None
+        step = analyse_step(self.steps.kind, (Chunk(tokens),))
+        return step.low_s, step.high_s
 
     def decode_s(self, batch: int, context: float, osl: int) -> float | None:
         """Time of an instance that a request's decoding takes: its share of the steps of a batch."""

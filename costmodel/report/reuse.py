@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ..questions.reuse import ReuseAnswer
-from .page import Block, Heading, Page, facts, table
+from ..questions.reuse_loads import PrefixRow
+from .page import Block, Heading, Page, banded, facts, table
 
 PREFIX = {
     "prefix_tokens": "prefix",
     "kv_bytes": "KV",
-    "prefill_s": "whole prefill",
+    "prefill_s": "whole prefill (band)",
     "prefill_bound_s": "its bound",
     "after_hit_s": "after a hit",
     "recompute_s": "recompute",
@@ -129,7 +130,8 @@ def page(answer: ReuseAnswer, detail: bool) -> Page:
     title = f"Reuse of prefixes: {answer.model}, {answer.kv_dtype} KV, TP{answer.tp}, {where}"
     blocks: list[Block] = []
     if answer.prefixes:
-        blocks.append(table(answer.prefixes, PREFIX))
+        rows = [{key: getattr(row, key) for key in PREFIX} | _band(row) for row in answer.prefixes]
+        blocks.append(table(rows, PREFIX))
     if answer.tiers:
         tiers = [{key: _whole(getattr(row, key)) for key in TIERS} for row in answer.tiers]
         blocks += [Heading("Load against recompute"), table(answer.loads, LOADS), table(tiers, TIERS)]
@@ -152,6 +154,13 @@ def page(answer: ReuseAnswer, detail: bool) -> Page:
         blocks += [Heading(f"Measured: {answer.measured.path}"), facts(answer.measured, MEASURED)]
         blocks += [table(answer.measured.rows, MEASURED_ROWS)]
     return Page(title, tuple(blocks), answer.about, cite=detail)
+
+
+def _band(row: PrefixRow) -> dict[str, str]:
+    """The whole prefill with its band, where step times are known."""
+    if row.prefill_s is None or row.prefill_low_s is None or row.prefill_high_s is None:
+        return {}
+    return {"prefill_s": banded("prefill_s", row.prefill_s, row.prefill_low_s, row.prefill_high_s)}
 
 
 def _whole(value: object) -> object:
