@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -14,6 +15,8 @@ from .axes import AxisKind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+#: Points of a column that blocks share, at most.
+_MOST_SHARED = 1 << 15
 #: Arrays by the name of their column.
 Columns = Mapping[str, Any]
 #: question -> its module of this package.
@@ -74,6 +77,18 @@ def constant(value: Any, points: int) -> NDArray[Any]:
 
     found: NDArray[Any] = np.empty(points, dtype=object if isinstance(value, str) else type(value))
     found.fill(value)
+    return found
+
+
+def shared(value: Any, points: int) -> NDArray[Any]:
+    """Return a column of one value that is not to be written to: blocks of a size have the same one."""
+    return _shared(value, points) if points <= _MOST_SHARED else constant(value, points)
+
+
+@lru_cache(maxsize=64, typed=True)
+def _shared(value: Any, points: int) -> NDArray[Any]:
+    found = constant(value, points)
+    found.flags.writeable = False
     return found
 
 

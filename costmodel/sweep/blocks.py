@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .asked import constant, question
+from .asked import question, shared
 from .product import Grid
 
 if TYPE_CHECKING:
@@ -40,17 +40,17 @@ def tasks(name: str, grid: Grid, chunk_points: int) -> Iterator[Task]:
 
 
 def answer(task: Task) -> Block:
-    """Return the columns of a task."""
+    """Return the columns of a task; those that are the same in every block are shared, and not to be written to."""
     import numpy as np
 
     asked = question(task.question)
     pieces: list[Block] = []
     for outer, inner, points in task.grid.pieces(task.start, task.stop):
         figures, reasons = asked.answers(outer, inner, points)
-        shared = {name: constant(value, points) for name, value in outer.items()}
-        refused = np.zeros(points, dtype=bool) if reasons is None else np.asarray(reasons != "", dtype=bool)
-        why = constant("", points) if reasons is None else reasons
-        pieces.append({**shared, **inner, **figures, REFUSED: refused, REASON: why})
+        same = {name: shared(value, points) for name, value in outer.items()}
+        refused = shared(False, points) if reasons is None else np.asarray(reasons != "", dtype=bool)
+        why = shared("", points) if reasons is None else reasons
+        pieces.append({**same, **inner, **figures, REFUSED: refused, REASON: why})
     if len(pieces) == 1:
         return pieces[0]
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}

@@ -10,7 +10,7 @@ from ..answer import About
 from ..errors import CostmodelError, InputError, unknown
 from ..questions.inputs import as_instance
 from ..questions.step import PHASES, ask_step
-from .asked import Answers, Columns, Refused, by_halves, none_of, put, refusal
+from .asked import Answers, Columns, Refused, by_halves, none_of, put, refusal, shared
 from .axes import AxisKind
 from .kinds import DTYPE, EFFICIENCY, EP, HARDWARE, KV_DTYPE, MODEL, MOST_REQUESTS, SKEW, STACK, TP
 from .step_arrays import Shapes, StepArrays
@@ -70,20 +70,18 @@ class Steps:
         arrays = _arrays(tuple(outer.get(name) for name in _INSTANCE))
         if isinstance(arrays, Refused):
             return none_of(FIGURES, points, arrays.reason)
-        import numpy as np
-
-        phase, zero = outer["phase"], np.zeros(points, dtype=np.int64)
+        phase, zero, one = outer["phase"], shared(0, points), shared(1, points)
         prefix = inner.get("cached", zero)
         tokens = {
             "prefill": inner.get("isl", zero) - prefix,
             "decode": zero,
             "mixed": inner.get("chunk", zero),
         }[phase]
-        last = {"prefill": zero + 1, "decode": zero, "mixed": inner.get("isl", zero - 1) == prefix + tokens}[
-            phase
-        ]
-        batch = zero if phase == "prefill" else inner.get("batch", zero + 1)
-        shapes = Shapes(tokens, prefix, last.astype(np.int64), batch, inner.get("context", zero))
+        last = one if phase == "prefill" else zero
+        if phase == "mixed" and "isl" in inner:
+            last = (inner["isl"] == prefix + tokens).astype(zero.dtype)
+        batch = zero if phase == "prefill" else inner.get("batch", one)
+        shapes = Shapes(tokens, prefix, last, batch, inner.get("context", zero))
         bad, why = _wrong(phase, inner, prefix, tokens)
         if bad is None:
             return _of(arrays, phase, shapes)
