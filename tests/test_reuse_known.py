@@ -82,7 +82,7 @@ def test_pulls_of_gpt_oss_beat_recompute_at_every_measured_length(tmp_path: Path
 
 
 def test_a_chunk_of_lmcache_is_told_in_gib() -> None:
-    # LMCache pull request 2213: 2,048 tokens of 57,344 B (28 layers, 4 KV heads of 128) are "0.1094 gb", stored in
+    # LMCache/LMCache#2213: 2,048 tokens of 57,344 B (28 layers, 4 KV heads of 128) are "0.1094 gb", stored in
     # 10.76 ms at "10.17": 117,440,512 B = 0.1094 GiB, and 10.17 GiB/s = 10.91 GB/s, 7 % more than it reads
     asked = ReuseOptions(prefixes=(2048,))
     answer = ask_reuse("Qwen/Qwen2.5-7B", ["dram-pcie4,bandwidth=10.17GiB/s"], asked)
@@ -94,7 +94,7 @@ def test_a_chunk_of_lmcache_is_told_in_gib() -> None:
 
 
 def test_a_second_query_finds_gpu_memory_before_any_tier(tmp_path: Path) -> None:
-    # LMCache issue 1109: Qwen2.5-72B, TP 2, 14,771 tokens asked twice; the engine's own cache has them already
+    # LMCache/LMCache#1109: Qwen2.5-72B, TP 2, 14,771 tokens asked twice; the engine's own cache has them already
     path = tmp_path / "twice.jsonl"
     blocks = list(range(29))  # of 512 tokens
     line = f'{{"timestamp": 0, "input_length": 14771, "output_length": 10, "hash_ids": {blocks}}}\n'
@@ -124,7 +124,7 @@ def test_an_engine_that_takes_5_seconds_for_14771_tokens_is_not_held_up_by_its_g
 
 
 def test_a_disk_of_40_gb_and_a_small_mixture_of_experts() -> None:
-    # LMCache issue 2205, Qwen3-Coder-30B-A3B: 48 layers x 2 x 4 x 128 x 2 B = 98,304 B a token; 40 GB hold 406,901
+    # LMCache/LMCache#2205, Qwen3-Coder-30B-A3B: 48 layers x 2 x 4 x 128 x 2 B = 98,304 B a token; 40 GB hold 406,901
     asked = ReuseOptions(prefixes=(8192, 64000))
     tier = "nvme-gen4,capacity=40GB,bandwidth=3GB/s,chunk=128"
     answer = ask_reuse("Qwen/Qwen3-Coder-30B-A3B-Instruct", [tier], asked, hardware="h100-sxm")
@@ -206,7 +206,7 @@ def test_loads_of_vllms_connector_gain_2_to_22_fold() -> None:
 
 
 def test_a_tier_that_keeps_another_dtype_holds_a_seventh() -> None:
-    # club-3090 pull request 422: 36,808 tokens took 4.93 GB of host memory, 134 kB each, where the GPU keeps 18.9 kB:
+    # noonghunna/club-3090#422: 36,808 tokens took 4.93 GB of host memory, 134 kB each, where the GPU keeps 18.9 kB:
     # counting host memory by the GPU's rate overstates what it holds 7.1 times
     each = 4.93e9 / 36808
     assert each == pytest.approx(134e3, rel=1e-3)

@@ -75,7 +75,9 @@ def _said(asked: ReuseOptions, rows: Sequence[PrefixRow]) -> list[str]:
             "fleet: every request finds the mean of what is found, and reads each part from the first tier that has it",
         ]
     if asked.turns is not None:
-        said.append("turns: nothing is evicted between them; token 1 comes from decode")
+        said.append(
+            "turns: nothing is evicted between them, token 1 comes from decode, and windows and states do not count"
+        )
     if any(row.mooncake_bytes_per_s is not None for row in rows):
         said.append("Mooncake's rule: peak rate, and b = 22 whatever the model's widths")
     return said
