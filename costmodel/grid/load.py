@@ -65,14 +65,11 @@ class Copies:
         import numpy as np
 
         self.path, self.alone = path, alone
-        lengths, place = np.unique(prompts.uncached, return_inverse=True)
-        place = place.reshape(prompts.uncached.shape)
-        known: dict[float, tuple[float, float]] = {}
-        for tokens in lengths.astype(int).tolist():
-            blocks = path.blocks(tokens)
-            if blocks not in known:
-                known[blocks] = path.wire_bytes(tokens), path.descriptors(tokens)
-        table = np.array([known[path.blocks(tokens)] for tokens in lengths.astype(int).tolist()])
+        blocks = path.block_rule.function(prompts.uncached, path.connector.block_tokens)
+        _, first, place = np.unique(blocks.ravel(), return_index=True, return_inverse=True)
+        place = place.reshape(blocks.shape)
+        lengths = prompts.uncached.ravel()[first].astype(int).tolist()  # one of as many blocks
+        table = np.array([(path.wire_bytes(tokens), path.descriptors(tokens)) for tokens in lengths])
         self.bytes, self.descriptors = table[:, 0][place], table[:, 1][place]
 
     def seconds(self, prompt: Array, nics: Array, control_s: Array) -> tuple[Array, Array]:

@@ -81,31 +81,32 @@ def _gi_m_c(queues: Queues, service: Array) -> tuple[Array, Array]:
     """Shares that wait in GI/M/c and behind one server as fast as all."""
     import numpy as np
 
-    poisson = (np.abs(queues.scv - 1) < _POISSON) & (queues.servers <= _MOST_ERLANG)
-    root = service / (queues.servers * queues.gap)
+    servers = queues.servers
+    poisson = (np.abs(queues.scv - 1) < _POISSON) & (servers <= _MOST_ERLANG)
+    root = service / (servers * queues.gap)
     uneven = np.flatnonzero(~poisson)
     if len(uneven):
         root[uneven] = _root(queues.scv[uneven], root[uneven])
     waits = root.copy()
-    for servers in np.unique(queues.servers):
-        here = (queues.servers == servers) & (root >= _NONE)
-        rows = np.flatnonzero(here & poisson)
-        if len(rows) and servers > 1:
-            waits[rows] = erlang_c.function(int(servers), root[rows])
-        rows = np.flatnonzero(here & ~poisson)
-        if len(rows) and servers > 1:
-            waits[rows] = _takacs(queues.of(rows), service[rows], root[rows], int(servers))
+    several = (servers > 1) & (root >= _NONE)
+    rows = np.flatnonzero(several & ~poisson)
+    if len(rows):
+        waits[rows] = _takacs(queues.of(rows), service[rows], root[rows])
+    rows = np.flatnonzero(several & poisson)
+    for count in np.unique(servers[rows]).tolist():
+        equal = rows[servers[rows] == count]
+        waits[equal] = erlang_c.function(int(count), root[equal])
     return waits, root
 
 
-def _transform(gap: Array, scv: Array, x: Array) -> Array:
-    """Mean of exp(-x gap)."""
+def _transform(scaled: Array, scv: Array) -> Array:
+    """Mean of exp(-x gap), with x in arrivals: of gaps of mean 1."""
     import numpy as np
 
     even = scv <= 0
     safe = np.where(even, 1.0, scv) if even.any() else scv
-    found: Array = np.exp(-np.log1p(x * gap * safe) / safe)
-    return np.where(even, np.exp(-x * gap), found) if safe is not scv else found
+    found: Array = np.exp(-np.log1p(scaled * safe) / safe)
+    return np.where(even, np.exp(-scaled), found) if safe is not scv else found
 
 
 def _root(scv: Array, busy: Array) -> Array:
@@ -115,22 +116,17 @@ def _root(scv: Array, busy: Array) -> Array:
     """
     import numpy as np
 
+    def sloped(x: Array, scv: Array, busy: Array) -> tuple[Array, Array]:
+        scaled = (1 - x) / busy
+        value = _transform(scaled, scv)
+        return value, value / ((1 + scaled * scv) * busy)
+
     found = busy ** (2 / (1 + scv))
+    found[sloped(found, scv, busy)[1] >= 1] = 0.0  # too far right
     rows = np.arange(len(busy))
-    first = True
     for _ in range(_STEPS):
-        x, load, spread = found[rows], busy[rows], scv[rows]
-        scaled = (1 - x) / load
-        value = _transform(np.ones(1), spread, scaled)
-        slope = value / ((1 + scaled * spread) * load)
-        if first:  # too far right: from zero
-            far = slope >= 1
-            first = False
-            if far.any():
-                x = np.where(far, 0.0, x)
-                scaled = (1 - x) / load
-                value = _transform(np.ones(1), spread, scaled)
-                slope = value / ((1 + scaled * spread) * load)
+        x = found[rows]
+        value, slope = sloped(x, scv[rows], busy[rows])
         step = (value - x) / (1 - slope)
         found[rows] = x + step
         rows = rows[np.abs(step) > _LAST * np.minimum(x, 1 - x)]
@@ -139,24 +135,29 @@ def _root(scv: Array, busy: Array) -> Array:
     return found
 
 
-def _takacs(queues: Queues, service: Array, root: Array, servers: int) -> Array:
-    """Share that waits in GI/M/c: Takacs' sum over the servers."""
+def _takacs(queues: Queues, service: Array, root: Array) -> Array:
+    """Shares that wait in GI/M/c: Takacs' sum over the servers, of most servers first."""
     import numpy as np
 
-    gap, scv, _ = queues
-    total, term = 1 / (1 - root), np.ones(len(gap))
-    never = np.zeros(len(gap), bool)
-    for j in range(1, servers + 1):
-        here = _transform(gap, scv, j / service)
-        term = term * ((servers - j + 1) / j * (1 - here) / here)
-        never |= term > _HUGE
-        aside = np.abs(servers * (1 - root) - j) < _NONE  # 0 / 0: a step aside
-        place, at = j * np.ones(1), here
-        if aside.any():
-            place = np.where(aside, j + 1e-4, j)
-            at = _transform(gap, scv, place / service)
-        ratio = (servers * (1 - at) - place) / (servers * (1 - root) - place)
-        total = total + term / (1 - here) * ratio
+    order = np.argsort(-queues.servers, kind="stable")
+    gap, scv, servers = queues.of(order)
+    load, spare = gap / service[order], servers * (1 - root[order])
+    total, term, never = 1 / (1 - root[order]), np.ones(len(gap)), np.zeros(len(gap), bool)
+    for j in range(1, int(servers[0]) + 1):
+        those = slice(0, int(np.searchsorted(-servers, -j, side="right")))
+        variation, free = scv[those], spare[those]
+        here = _transform(j * load[those], variation)
+        term[those] *= (servers[those] - j + 1) / j * (1 - here) / here
+        never[those] |= term[those] > _HUGE
+        ratio = (servers[those] * (1 - here) - j) / (free - j)
+        aside = np.flatnonzero(np.abs(free - j) < _NONE)  # 0 / 0: a step aside
+        if len(aside):
+            place = j + 1e-4
+            at = _transform(place * load[aside], variation[aside])
+            ratio[aside] = (servers[aside] * (1 - at) - place) / (free[aside] - place)
+        total[those] += term[those] / (1 - here) * ratio
         if never.all():
             break
-    return np.where(never, 0.0, 1 / (total * (1 - root)))
+    found = np.empty(len(gap))
+    found[order] = np.where(never, 0.0, 1 / (total * (1 - root[order])))
+    return found

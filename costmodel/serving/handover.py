@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Protocol
 
 from ..errors import InputError
+from ..formula import Formula
 from ..formulas import kv as kv_formulas
 from ..formulas import transfer
 from ..inputs.link import Connector, Link
@@ -84,10 +85,15 @@ class Handover:
         """Fixed latency of a copy: of the connector, which includes the wire's, or at least the wire's."""
         return max(self.connector.latency_s, self.link.latency_s or 0.0)
 
+    @property
+    def block_rule(self) -> Formula:
+        """The connector's rule of the KV blocks that hold so many tokens."""
+        rules = {"ceil": kv_formulas.blocks_ceil, "floor_plus_one": kv_formulas.blocks_plus_one}
+        return rules[self.connector.block_rule]
+
     def blocks(self, tokens: int) -> float:
         """KV blocks that hold ``tokens``, by the connector's rule."""
-        rule = {"ceil": kv_formulas.blocks_ceil, "floor_plus_one": kv_formulas.blocks_plus_one}
-        return float(rule[self.connector.block_rule](tokens, self.connector.block_tokens))
+        return float(self.block_rule(tokens, self.connector.block_tokens))
 
     def _stored(self, tokens: int) -> int:
         """Tokens that the blocks of ``tokens`` have room for."""
