@@ -117,6 +117,17 @@ def test_ranks_beyond_the_kv_heads_repeat_them() -> None:
     assert kv_shape(end("Qwen/Qwen3-30B-A3B", 4)).copies == 1
 
 
+def test_states_are_spread_over_ranks_where_heads_are_repeated() -> None:
+    # Qwen3-Next: 12 full layers of 2 KV heads, over 4 ranks each twice; 36 layers of states, spread: each byte once
+    one, four = (kv_shape(end("Qwen/Qwen3-Next-80B-A3B-Instruct", tp)) for tp in (1, 4))
+    assert four.copies == 2 and four.held_bytes_per_token == 2 * one.bytes_per_token
+    assert four.fixed_bytes == one.fixed_bytes == one.held_fixed_bytes > 0
+    assert four.held_fixed_bytes == one.fixed_bytes
+    # gpt-oss: 8 KV heads over 16 ranks are repeated in windows, too
+    wide = kv_shape(end("gpt-oss-120b", 16))
+    assert wide.copies == 2 and wide.held_fixed_bytes == 2 * wide.fixed_bytes
+
+
 def test_a_tier_may_keep_another_layout() -> None:
     (tier,) = kv_tiers(["dram-pcie5,capacity=4.93GB,bytes_per_token=134kB"], end("gpt-oss-120b", 2))
     assert (tier.bytes_per_token, tier.fixed_bytes) == (134e3, 0)

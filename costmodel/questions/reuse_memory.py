@@ -55,7 +55,7 @@ class Overflow:
 
 def memory_of(kind: InstanceKind | None, given: float | None, shape: KvShape) -> Memory:
     """Return the KV pool of an instance: as given, else as vLLM sizes it on its GPUs."""
-    per_token, fixed = shape.copies * shape.bytes_per_token, shape.copies * shape.fixed_bytes
+    per_token, fixed = shape.held_bytes_per_token, shape.held_fixed_bytes
     if given is not None:
         return Memory(given, None, per_token, fixed)
     if kind is None:

@@ -60,23 +60,32 @@ class KvTier:
 
 @dataclass(frozen=True)
 class KvShape:
-    """KV of one instance as a tier keeps it: bytes of a token, bytes of a sequence besides, copies of each byte.
+    """KV of one instance: bytes of a token, and of a sequence besides (full windows, states), each byte once.
 
-    ``copies``: how often the ranks hold each byte together, 1 unless there are more ranks than KV heads or the model
-    has latents (MLA), which are whole on every rank.
+    ``copies``: how often the ranks hold each byte of a token together, 1 unless there are more ranks than KV heads or
+    the model has latents (MLA), which are whole on every rank; ``held_fixed_bytes``: ``fixed_bytes`` with copies.
     """
 
     bytes_per_token: float
     fixed_bytes: float
     copies: float
+    held_fixed_bytes: float
+
+    @property
+    def held_bytes_per_token(self) -> float:
+        """Bytes of a token on all ranks together."""
+        return self.copies * self.bytes_per_token
 
 
 def kv_shape(end: HoldsKv) -> KvShape:
-    """Return the KV of an instance, each byte once."""
+    """Return the KV of an instance."""
     once, rank = (sequence_bytes(end.model, end.kv_dtype, ranks) for ranks in (1, end.tp))
     grows, held = (sum(each for each, window in part.grows if window == math.inf) for part in (once, rank))
-    windows = sum(each * window for each, window in once.grows if window != math.inf)
-    return KvShape(grows, once.constant + windows, end.tp * held / grows if grows else 1.0)
+    fixed, kept = (
+        part.constant + sum(each * window for each, window in part.grows if window != math.inf)
+        for part in (once, rank)
+    )
+    return KvShape(grows, fixed, end.tp * held / grows if grows else 1.0, end.tp * kept)
 
 
 def kv_tier(
@@ -128,7 +137,7 @@ def kv_tier(
         read_bytes_per_s=rates[0] * (paths if own else carried),
         write_bytes_per_s=rates[1] * (paths if own else carried),
         bytes_per_token=stored * shape.bytes_per_token if bytes_per_token is None else bytes_per_token,
-        fixed_bytes=0.0 if own else stored * shape.fixed_bytes,
+        fixed_bytes=0.0 if own else shape.held_fixed_bytes if ranks_store else shape.fixed_bytes,
         latency_s=_stated(latency_s, tier.value("latency"), 0.0),
         chunk_tokens=int(_stated(chunk_tokens, tier.chunk_tokens, KvTier.chunk_tokens)),
         per_chunk_s=_stated(per_chunk_s, tier.value("per_chunk"), 0.0),
