@@ -17,6 +17,7 @@ import pytest
 from costmodel import ask_sweep
 from costmodel.errors import InputError
 from costmodel.sweep.blocks import AHEAD
+from costmodel.sweep.table_text import lines
 from costmodel.sweep.tally import MOST_COUNTED, MOST_TOLD, Tally, told
 from costmodel.sweep.writers import check_memory
 
@@ -285,3 +286,24 @@ def test_reasons_beyond_some_are_counted_together() -> None:
     assert whole.refused == 2 * count and sum(whole.reasons.values()) == 2 * count
     assert len(whole.reasons) == MOST_COUNTED + 1
     assert len(told(whole.reasons)) <= MOST_TOLD + 1 and sum(told(whole.reasons).values()) == 2 * count
+
+
+def test_lines_say_what_columns_hold() -> None:
+    import numpy as np
+
+    block = {
+        "same": np.array(["100 %, or so"] * 3, object),
+        "text": np.array(["a", 'say "b"', None], object),
+        "count": np.array([1, 2, 2]),
+        "time_s": np.array([0.1, np.nan, 1e-300]),
+        "flag": np.array([True, False, True]),
+        "none": np.full(3, np.nan),
+    }
+    expected = [
+        '"100 %, or so",a,1,0.1,1,',
+        '"100 %, or so","say ""b""",2,,0,',
+        '"100 %, or so",,2,1e-300,1,',
+    ]
+    assert lines(block) == "\n".join(expected) + "\n"
+    assert lines({name: column[:1] for name, column in block.items()}) == expected[0] + "\n"
+    assert lines({"a": np.full(2, 3), "b": np.full(2, 0.5)}) == "3,0.5\n3,0.5\n"
