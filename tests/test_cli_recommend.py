@@ -378,8 +378,10 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     ((*SYSTEM, *CLOSED, "--ep", "8"), "expert parallelism"),
     ((*SYSTEM, *CLOSED, "--dp-attention", "2"), "data-parallel attention"),
     ((*SYSTEM, *CLOSED, "--concurrency", "64"), "closed loops are not modelled yet"),
-    ((*SYSTEM, *CLOSED, "--offload", "cpu"), "KV offload"),
-    ((*SYSTEM, *CLOSED, "--reuse", "0.5"), "reuse of cached prefixes"),
+    ((*SYSTEM, *CLOSED, "--offload", "dram-pcie"), "did you mean 'dram-pcie"),
+    ((*SYSTEM, *CLOSED, "--reuse", "store-object,capacity=1TB,write=1GB/s,shared=yes"), "drop shared"),
+    ((*SYSTEM, *CLOSED, "--hit-rate", "0.5"), "no prompt has cached tokens"),
+    ((*SYSTEM, *CLOSED, "--prefix-held", "store"), "there is no store"),
 ]
 
 

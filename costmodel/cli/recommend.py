@@ -9,7 +9,15 @@ import click
 
 from .options import MOST_REQUESTS, MOST_SEED, Quantity, Whole, answers, model_argument, option, tokens_option
 from .progress import Progress
-from .scenario import deployment_options, later_options, take_scenario, take_workload, workload_options
+from .scenario import (
+    TIER_OPTIONS,
+    deployment_options,
+    later_options,
+    take_scenario,
+    take_workload,
+    tier_options,
+    workload_options,
+)
 
 RULE = "Rule of deflection: kairos, kairos-printed, threshold:N or busy:N:Q; default: the better on a trial."
 BUDGET = (
@@ -43,7 +51,8 @@ METHOD = "replay: request by request; closed: at once, from formulas; auto: clos
 )
 @option("--seed", type=Whole(MOST_SEED, least=0), default=1, help="Fixes lengths and gaps.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
-@later_options()
+@tier_options()
+@later_options(*TIER_OPTIONS)
 @answers("recommend", explain=True)
 def command(
     model: str, rule: str | None, alpha: float | None, beta: float | None, method: str, **options: Any

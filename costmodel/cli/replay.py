@@ -21,7 +21,7 @@ from .options import (
 )
 from .progress import Progress
 from .recommend import BUDGET, take_budget, take_rule
-from .scenario import RATE, VARIATION, deployment_options, take_scenario
+from .scenario import RATE, VARIATION, deployment_options, take_scenario, tier_options
 
 if TYPE_CHECKING:
     from ..decision.replayed import Sinks
@@ -46,6 +46,7 @@ def models() -> list[str]:
     "--strategy", type=click.Choice(NAMES), multiple=True, default=("all",), help="Repeat it for several."
 )
 @deployment_options()
+@tier_options()
 @tokens_option("--token-budget", BUDGET)
 @tokens_option("--chunk", "The same: the prefill tokens of a step are what decodes leave of it.")
 @option("--rule", help=RULE)
@@ -114,6 +115,7 @@ def command(trace: str, model: str, strategy: tuple[str, ...], **options: Any) -
             load=_load(options),
             reading=_reading(options),
             reuse=not options["no_reuse"],
+            hit_rate=options["hit_rate"],
             concurrency=options["concurrency"],
             rule=rule,
             transient=options["transient"],

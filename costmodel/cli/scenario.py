@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from ..errors import InputError
+from ..serving.deployment import LOADS, PREFIX_HELD
 from .engine import ENGINE_OPTIONS, engine_options, take_engine, together
 from .options import (
     GPU,
@@ -47,8 +48,11 @@ LATER: dict[str, tuple[str | None, str]] = {
         "step times of data-parallel attention are not modelled yet: attention is split by --tp",
     ),
     "--concurrency": (None, "closed loops are not modelled yet: pass an arrival rate with --rate"),
-    "--offload": (None, "KV offload to a slower tier is not modelled yet"),
-    "--reuse": (None, "reuse of cached prefixes is not modelled yet: pass --cached for a known prefix"),
+    "--offload": (None, "KV tiers are compared by recommend, replay and reuse alone"),
+    "--reuse": (
+        None,
+        "KV tiers are compared by recommend, replay and reuse alone: pass --cached for a known prefix",
+    ),
 }
 
 
@@ -64,8 +68,8 @@ def _workloads() -> Iterable[str]:
     return workload_names()
 
 
-def later_options() -> Callable[[F], F]:
-    """Accept the options of later capabilities by name, and refuse them with one sentence."""
+def later_options(*known: str) -> Callable[[F], F]:
+    """Accept the options of later capabilities by name, but for ``known`` ones, and refuse them with one sentence."""
 
     def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
         harmless, why = LATER[param.opts[0]]
@@ -75,7 +79,25 @@ def later_options() -> Callable[[F], F]:
     def accept(name: str) -> Callable[[F], F]:
         return click.option(name, hidden=True, expose_value=False, callback=refuse)
 
-    return together(*(accept(name) for name in LATER))
+    return together(*(accept(name) for name in LATER if name not in known))
+
+
+def tier_options() -> Callable[[F], F]:
+    """KV tiers below GPU memory, and where a stated prefix lies."""
+    form = "NAME[,capacity=500GiB][,bandwidth=50GB/s]... (costmodel show tiers); repeat it for several."
+    return together(
+        option("--offload", multiple=True, help=f"KV tier of each instance's own: {form}"),
+        option("--reuse", multiple=True, help=f"KV store that all instances share: {form}"),
+        option("--hit-rate", type=NOT_NEGATIVE, help="Share of the requests that find their cached tokens; default 1."),
+        option(
+            "--prefix-held", type=click.Choice(PREFIX_HELD),
+            help="Where cached tokens lie; default: in the first tier, without one on both sides.",
+        ),
+        option(
+            "--load", type=click.Choice(LOADS), default="always",
+            help="Read what a tier has always, or where that is cheaper than to compute it.",
+        ),
+    )  # fmt: skip
 
 
 def deployment_options() -> Callable[[F], F]:
@@ -153,6 +175,7 @@ SCENARIO_KEYS = (
 WORKLOAD_KEYS = (
     "isl", "osl", "cached", "rate", "cv", "slo_ttft", "slo_tpot", "attainment", "no_slo",
 )  # fmt: skip
+TIER_OPTIONS = ("--offload", "--reuse")
 
 
 #: What only GPUs give a meaning to.
@@ -166,7 +189,9 @@ def take_workload(options: dict[str, Any]) -> Any:
     """Remove the workload's options and return the workload."""
     from ..questions.workload import Changes, choose_workload
 
-    changes = Changes(**{key: options.pop(key) for key in WORKLOAD_KEYS})
+    changes = Changes(
+        **{key: options.pop(key) for key in WORKLOAD_KEYS}, hit_rate=options.pop("hit_rate", None)
+    )
     return choose_workload(options.pop("workload"), options.pop("trace"), changes)
 
 
@@ -182,6 +207,7 @@ def take_scenario(model: str, options: dict[str, Any], *, token_budget: int | No
     own = {"token_budget": token_budget, "max_seqs": options.pop("max_seqs")}
     settings: dict[str, Any] = {key: value for key, value in own.items() if value is not None}
     settings |= {key: options.pop(key) for key in ("kv_policy", "lag", "routing")}
+    settings |= {key: options.pop(key) for key in ("prefix_held", "load") if key in options}
     return Scenario(
         model=model,
         hardware=hardware or pools[0],
@@ -190,5 +216,19 @@ def take_scenario(model: str, options: dict[str, Any], *, token_budget: int | No
         control_s=options.pop("control"),
         settings=Settings(first_token=options.pop("first_token"), **settings),
         engine=take_engine(options),
+        **{name: asked_tiers(options.pop(name, ()), f"--{name}") for name in ("offload", "reuse")},
         **{key: options.pop(key) for key in SCENARIO_KEYS},
     )
+
+
+def asked_tiers(texts: Sequence[str], option_name: str) -> Any:
+    """Return the tiers of an option that says which of them all instances share."""
+    from ..questions.tiers import parse_tiers
+
+    found = parse_tiers(texts, option_name) if texts else ()
+    for one in found:
+        if "shared" in one.given:
+            raise InputError(
+                f"{option_name} {one.tier.name}: drop shared=...; --offload is of one instance, --reuse of all"
+            )
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..evaluate import summary
-from ..evaluate.closed import Means
+from ..evaluate.closed import ClosedForm, Means
 from ..evaluate.ideal import Ideal
 from ..evaluate.replay import replay
 from ..evaluate.tally import Tally
@@ -24,6 +24,8 @@ from .figures import figures, pools
 from .goodput import PROBE, Goodput, Search
 from .moved import Moved
 from .results import StrategyResult
+from .reuse import Seen, cold_workload, gain, gain_at_once, places, tier_results
+from .tier_results import ReuseGain
 
 #: Requests drawn at the given rate: a P95 with a confidence interval, at once.
 REQUESTS = 2000
@@ -151,7 +153,32 @@ class Comparison:
             ttft_stage_p95_not_additive=summary.stage_percentiles(done, first),
             band_reason=_NO_BAND if factor is None else self._turned(),
             gpu_s=summary.gpu_seconds(run),
+            hit_rate_tokens=places(run.prefixes),
+            tiers=tier_results(self.deployment, run.prefixes),
         )
+
+    def reuse(self, strategy: Strategy) -> ReuseGain:
+        """Return what the tiers gain under a strategy."""
+        bare, workload = self.deployment.without_tiers(), cold_workload(self.deployment, self.workload)
+        kind = self.deployment.prefill
+        without = ClosedForm(bare, workload, self.times, 16).means(strategy)
+        if self.options.method == "closed":
+            sides = without, self.means(strategy)
+            return gain_at_once(self.deployment, self.workload, strategy, self.times[kind], sides)
+        self.options.progress(f"{strategy.name}: without tiers")
+        requests = workload.sample(len(self.requests), self.options.seed)
+        runs = replay(strategy, bare, requests, workload.slo, self.tables), self.run(strategy)
+        blocks = any(request.blocks for request in requests)
+        seen = [
+            Seen(
+                summary.mean([r.ttft for r in self.counted(run)]) if means.stable else None,
+                summary.gpu_seconds(run),
+                reason=None if means.stable else f"{side} the tiers {means.reason}",
+                load=None if blocks else means.utilisation,
+            )
+            for run, means, side in zip(runs, (without, self.means(strategy)), ("without", "with"))
+        ]
+        return gain(strategy.name, runs[1].prefixes, len(requests), self.tables[kind], *seen)
 
     def _turned(self) -> str | None:
         """Say which kinds were moved to the faster edge; None where none was."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..evaluate.means import TIER, pool_label
 from ..inputs.model import Recurrent
 from ..inputs.workload import Workload
 from ..serving.band import told_of, used_kinds
@@ -11,9 +12,11 @@ from ..serving.deployment import Deployment
 from ..serving.instance import FitUsed, InstanceKind, fits_used
 from ..serving.memory import GIB, KvPool
 from ..serving.strategies import Rule
+from ..serving.tiers import KvTier
 from ..units import format_si
 from .bands import errors
 from .results import StrategyResult
+from .reuse import full_tiers
 from .verdict import same_as_split
 
 ROUTINGS = {
@@ -21,6 +24,16 @@ ROUTINGS = {
     "round-robin": "prompts and hand-overs go to the instances in turns",
     "prefix": "prompts go where the fewest tokens are left to compute, cached ones not counted; hand-overs to the "
     "instance with least KV",
+}
+
+HELD = {
+    "both": "the cached prefix lies on both sides: only uncached tokens are computed and copied",
+    "prefill": "the cached prefix lies on the prefill side: the copy carries the whole prompt, and a prompt kept on "
+    "the decode side is computed whole",
+    "decode": "the cached prefix lies on the decode side: prefill computes the whole prompt, and the copy carries "
+    "uncached tokens",
+    "store": "the cached prefix lies in {tier}: it is read where the prompt is computed, and the copy carries the "
+    "whole prompt",
 }
 
 
@@ -37,15 +50,53 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
     """Return one sentence for each assumption behind a comparison."""
     cold = workload.cached_tokens == 0 and all(r.cached_tokens == 0 for r in workload.requests)
     return (
-        "cold cache"
-        if cold
-        else "the cached prefix lies on both sides: only uncached tokens are computed and copied",
+        "cold cache" if cold else held(deployment),
+        *(
+            [f"{workload.hit_rate:.3g} of all requests find their cached tokens, the others none"]
+            if workload.hit_rate < 1
+            else []
+        ),
+        *tier_assumptions(deployment),
         *serving_assumptions(deployment, rule),
         f"threshold at {point}",
         "bands, flips and splits rest on closed-form means (their own error: docs/validation/closed_form.md)",
         "each evaluation starts empty; figures at the given rate leave out the first fifth and the last twentieth"
         " of drawn requests, goodput probes count all",
     )
+
+
+def held(deployment: Deployment) -> str:
+    """Say where cached tokens of unknown blocks lie."""
+    first = deployment.tiers[0].name if deployment.tiers else ""
+    return HELD[deployment.held].format(tier=f"tier {first}")
+
+
+def tier_assumptions(deployment: Deployment) -> tuple[str, ...]:
+    """Return one sentence for each assumption about KV tiers; none where there are none."""
+    if not deployment.tiers:
+        return ()
+    settings = deployment.settings
+    return (
+        *(_tier(tier) for tier in deployment.tiers),
+        *deployment.tiers_told,
+        "a prompt joins its queue when its prefix has been read; reads of an instance from one tier take turns, and "
+        "memory for them is taken with the prompt's own",
+        "what is computed is written to every tier when its prefill ends, in no time; where a tier is full, what was "
+        "least recently used is forgotten",
+        "a preempted request finds what it had read in GPU memory again",
+        "prefixes in tiers are read whenever found"
+        if settings.load == "always"
+        else "a prefix is read only where that is faster than to compute it, both alone",
+    )
+
+
+def _tier(tier: KvTier) -> str:
+    owner = "shared by all instances" if tier.shared else "an instance"
+    port = ", by the ports of hand-overs" if tier.on_link else ""
+    room = (
+        f"{format_si(tier.capacity_bytes, 'byte', binary=True)} ({tier.capacity_tokens:,.0f} tokens) {owner}"
+    )
+    return f"KV tier {tier.name}: {room}, read at {format_si(tier.read_bytes_per_s, 'byte/second')} an instance{port}"
 
 
 def serving_assumptions(deployment: Deployment, rule: Rule | None) -> tuple[str, ...]:
@@ -136,6 +187,7 @@ def hardware_sources(deployment: Deployment) -> tuple[str, ...]:
     path = deployment.path
     for owner, values in ((path.link.name, path.link.values), (path.connector.name, path.connector.values)):
         lines += [f"{owner} {key} {value.text}: {value.source}" for key, value in values.items()]
+    lines += [f"KV tier {text}" for text in deployment.tiers_sources]
     lines += [f"KV pool: {text}" for pool in _pools(deployment) for text in pool.sources]
     return tuple(dict.fromkeys(lines))
 
@@ -165,19 +217,22 @@ def warnings(
     """Return what a reader should know before trusting a figure."""
     lines = [*deployment.decode.model.warnings, *_beyond_context(deployment, workload)]
     for result in results:
+        lines += [f"{result.name}: {text}" for text in full_tiers(result.tiers)]
         if same_as_split(result):
             lines.append(
                 "deflected keeps no prompt local here: it is plain disaggregation and not ranked apart"
             )
         for pool in result.pools:
             if pool.utilisation >= 1:
+                missing = f", {pool.missing_instances:.1f} instances are missing"
                 lines.append(
-                    f"{result.name}: the {pool.role} pool is offered {pool.utilisation:.2f} times its capacity, "
-                    f"{pool.missing_instances:.1f} instances are missing"
+                    f"{result.name}: the {pool_label(pool.role)} is offered {pool.utilisation:.2f} times its capacity"
+                    f"{'' if pool.role.startswith(TIER) else missing}"
                 )
             elif pool.utilisation > 0.9:
+                name = pool_label(pool.role)
                 lines.append(
-                    f"{result.name}: the {pool.role} pool is {pool.utilisation:.0%} utilised; percentiles are noisy"
+                    f"{result.name}: the {name} is {pool.utilisation:.0%} utilised; percentiles are noisy"
                 )
     for kind in dict.fromkeys((deployment.prefill, deployment.decode)):
         lenders = {fit.borrowed for fit in fits_used(kind, used_kinds(kind))}

@@ -17,6 +17,8 @@ from .leverage import elasticities
 from .operating import operating_point, self_consistent, threshold
 from .provenance import assumptions, efficiencies, hardware_label, not_modelled, sources, warnings
 from .results import Flip, Recommendation
+from .reuse import told_without
+from .tier_results import Reuse
 from .verdict import judge
 
 SCHEMA = "costmodel.recommend/1"
@@ -131,7 +133,15 @@ class _Question:
                 not_modelled(deployment),
                 warnings(deployment, workload, results),
             ),
+            reuse=self._reuse(),
         )
+
+    def _reuse(self) -> Reuse | None:
+        """What tiers gain, where there are any."""
+        if not self.deployment.tiers:
+            return None
+        gains = tuple(self.compare.reuse(strategy) for strategy in self.strategies)
+        return Reuse(gains, told_without(self.deployment))
 
     def _flips(self) -> list[Flip]:
         landscape = Landscape(self.deployment, self.workload, self.times, self.strategies)

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from ..evaluate import summary
 from ..evaluate.closed import ClosedForm, Means, PoolLoad
 from ..evaluate.ideal import Ideal
+from ..evaluate.means import TIER, pool_label
 from ..evaluate.replay import Replay
 from ..evaluate.story import Story, e2e_story, ttft_story
 from ..evaluate.tally import Tally, Totals
-from ..evaluate.timeline import PoolUse, Record
+from ..evaluate.timeline import PoolUse, PrefixUse, Record
 from ..inputs.workload import Arrivals, Request, Slo, Workload
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
@@ -24,6 +25,8 @@ from ..serving.table import StepTable
 from .comparison import Progress, silent
 from .figures import figures, pools
 from .results import StrategyResult
+from .reuse import Seen, cold, gain, places, tier_results
+from .tier_results import ReuseGain
 
 #: Requests between two looks at the backlog, and the fewest at which a run is given up.
 _LOOK, _FEWEST = 1000, 3000
@@ -54,7 +57,7 @@ class Replayed(StrategyResult):
     ``rate_per_s``: arrivals (open loop) or completions (closed loop) a second. ``quantiles``: how exact
     percentiles are. ``requests_per_cpu_s``: requests replayed a second of CPU. ``backlog_per_s``: by how many
     requests a second those grow that wait, where the strategy cannot keep up. ``slowest``: by TTFT and by
-    E2E, with why.
+    E2E, with why. ``reuse``: what KV tiers gain on these requests.
     """
 
     rate_per_s: float | None = None
@@ -79,6 +82,7 @@ class Replayed(StrategyResult):
     backlog_per_s: float | None = None
     utilisation_over_time: tuple[Window, ...] = ()
     slowest: tuple[Story, ...] = ()
+    reuse: ReuseGain | None = None
 
 
 @dataclass(frozen=True)
@@ -246,10 +250,37 @@ class Player:
             span_s=span,
             requests_per_cpu_s=totals.finished / cpu if cpu > 0 else None,
             utilisation_over_time=windows,
+            hit_rate_tokens=places(engine.prefix_use()),
+            tiers=tier_results(self.deployment, engine.prefix_use()),
         )
-        if not result.stable and not source.transient:
+        if result.stable or source.transient:
+            result = self._filled(result, uses, totals, rate or 0.0)
+        if not self.deployment.tiers:
             return result
-        return self._filled(result, uses, totals, rate or 0.0)
+        return replace(result, reuse=self._gain(strategy, result, engine.prefix_use()))
+
+    def _gain(self, strategy: Strategy, result: Replayed, found: PrefixUse) -> ReuseGain:
+        """Replay the same requests without tiers, and compare."""
+        deployment, source = self.deployment, self.source
+        times = self.tables[deployment.prefill]
+        if source.once:
+            bare = Seen(None, None, reason="requests that come once cannot be played without the tiers, too")
+        else:
+            requests = source.requests
+
+            def without() -> Iterable[Request]:
+                return (cold(deployment, request) for request in requests())
+
+            self.progress(f"{strategy.name}: without tiers")
+            player = Player(
+                deployment.without_tiers(),
+                replace(source, requests=without),
+                self.tables,
+                self.progress,
+                forecast=self._times is not None,
+            )
+            bare = _seen(player.play(strategy), "without")
+        return gain(strategy.name, found, result.requests, times, bare, _seen(result, "with"))
 
     def _hopeless(self, strategy: Strategy, watch: _Watch) -> bool:
         """Say whether the whole load is more than a strategy can serve, not only the stretch so far.
@@ -352,11 +383,17 @@ def _overloaded(means: Means | None, watch: _Watch, growth: float | None, *, sto
     else:
         worst = max(means.loads, key=lambda load: load.utilisation)
         told = (
-            f"the {worst.role} pool is offered {worst.utilisation:.2f} times its capacity: "
-            f"{worst.missing_instances:.1f} instances are missing"
+            f"the {pool_label(worst.role)} is offered {worst.utilisation:.2f} times its capacity"
+            f"{'' if worst.role.startswith(TIER) else f': {worst.missing_instances:.1f} instances are missing'}"
         )
     if growth is not None and growth > 0:
         told += f"; the backlog grows by {growth:.3g} requests/s"
     if stopped:
         told += f"; stopped after {watch.arrived:,} arrivals, {watch.backlog:,} of them waiting"
     return told
+
+
+def _seen(result: Replayed, side: str) -> Seen:
+    """What a gain is told from."""
+    reason = None if result.ttft_mean_s is not None else f"{side} the tiers {result.reason}"
+    return Seen(result.ttft_mean_s, result.gpu_s, result.rate_per_s, reason)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..answer import About
 from ..serving.instance import FitUsed
+from .tier_results import Reuse, TierResult
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class StrategyResult:
     the requests around P95 do so. ``ledger`` adds up to ``e2e_s - ideal_s``. ``*_ci`` are half-widths of
     95 % confidence intervals; ``*_sampling`` relative standard errors of the finite sample. ``kv_held_bytes``:
     KV that waits for its hand-over on both sides, on average, of the ``kv_pool_bytes`` of all GPUs. ``reason``
-    says why figures are None, ``ttft_reason`` why percentiles of TTFT are.
+    says why figures are None, ``ttft_reason`` why percentiles of TTFT are. ``hit_rate_tokens``: shares of prompt tokens
+    found in GPU memory, read from each tier, and computed; ``tiers``: what was read and written there.
     """
 
     name: str
@@ -81,6 +83,8 @@ class StrategyResult:
     kv_held_bytes: float | None = None
     kv_pool_bytes: float | None = None
     gpu_s: dict[str, float] | None = None
+    hit_rate_tokens: dict[str, float] | None = None
+    tiers: tuple[TierResult, ...] = ()
     reason: str | None = None
 
     @property
@@ -179,6 +183,7 @@ class Recommendation:
     settings: dict[str, str]
     efficiencies: tuple[FitUsed, ...]
     about: About
+    reuse: Reuse | None = None
 
     @property
     def answered(self) -> bool:

@@ -22,6 +22,7 @@ from ..serving.step import StepTimes
 from ..serving.strategies import Role, RuleKind, Schedule, Strategy
 from .ideal import smooth
 from .line import Line
+from .means import TIER, pool_label
 from .means import Means as Means
 from .means import PoolLoad as PoolLoad
 from .pace import Decodes, inflow
@@ -226,7 +227,7 @@ class ClosedForm:
         """Add the first tier's port to the loads of a strategy, where anything is read."""
         if not port.utilisation:
             return loads
-        name = f"tier {self.deployment.tiers[0].name}"
+        name = TIER + self.deployment.tiers[0].name
         return (*loads, PoolLoad(name, port.utilisation, 1))
 
     def _after(self, port: Port, hand: tuple[float, ...]) -> tuple[float, ...]:
@@ -348,8 +349,7 @@ class ClosedForm:
         ideal = constant + self.ideal_prefill + self.ideal_decode
         worst = max(loads, key=lambda load: load.utilisation)
         if worst.utilisation >= 1:
-            pool = worst.role if worst.role.startswith("tier ") else f"{worst.role} pool"
-            reason = f"the {pool} is offered {worst.utilisation:.2f} times its capacity"
+            reason = f"the {pool_label(worst.role)} is offered {worst.utilisation:.2f} times its capacity"
             return Means(strategy.name, loads, ideal, here, reason=reason)
         if self.workload.too_bursty(worst.utilisation):
             reason = "the load varies over time: means and the variation of gaps do not describe it"

@@ -7,6 +7,14 @@ from dataclasses import dataclass
 from .line import Line
 from .pace import Decodes
 
+#: What the names of loads of a tier's ports begin with.
+TIER = "tier "
+
+
+def pool_label(role: str) -> str:
+    """Name a pool, or a tier, in a sentence."""
+    return role if role.startswith(TIER) else f"{role} pool"
+
 
 @dataclass(frozen=True)
 class PoolLoad:

@@ -15,6 +15,7 @@ from ..serving.deployment import Deployment
 from ..serving.strategies import RuleKind, Strategy
 from .closed import Means
 from .line import Line, waits_of
+from .means import TIER
 from .prompts import moments
 from .stations import at_times
 
@@ -57,7 +58,7 @@ def _reasons(deployment: Deployment, workload: Workload, strategy: Strategy, mea
         yield "an engine that plans a step ahead (--lag) seats an arrival one step later, which no formula here has"
     for load in means.loads:
         waiting = means.read_wait_s / means.ttft_s if means.ttft_s else 0.0
-        if load.role.startswith("tier ") and (load.utilisation > _LINK or waiting > _LINK_WAIT):
+        if load.role.startswith(TIER) and (load.utilisation > _LINK or waiting > _LINK_WAIT):
             yield f"{load.role} is used to {load.utilisation:.2f}: reads queue, and only their mean wait is known"
     if any(request.blocks for request in workload.requests):
         yield "what a prefix cache holds at each arrival is not known beforehand"

@@ -14,21 +14,25 @@ from ..decision.advice import POOLED
 from ..decision.comparison import Comparison, Options, Progress, silent, with_splitting
 from ..decision.constant import system_threshold
 from ..decision.replayed import NOISY, Player, Replayed, Sinks, Source
+from ..decision.reuse import full_tiers, told_without
 from ..errors import InputError, unknown
 from ..inputs.load import Load, shaped
 from ..inputs.traces import Reading, Trace, check_trace, requests_of, trace_workload
 from ..inputs.traces.reading import Notes
-from ..inputs.workload import Request, Slo, Workload
+from ..inputs.workload import Request, Slo, Workload, with_misses
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.scenario import Scenario
 from ..serving.strategies import STRATEGIES, Rule, RuleKind, Strategy, deflected
 from ..serving.table import StepTable, step_tables
 from ..units import format_si
+from .workload import check_hits
 
 SCHEMA = "costmodel.replay/1"
 #: Requests drawn of a workload that is no trace.
 DRAWN = 10_000
+#: Requests of a load in which a cached prefix is looked for.
+_LOOKED_AT = 10_000
 NAMES = tuple(strategy.name for strategy in STRATEGIES)
 SYSTEM = "system"
 
@@ -105,6 +109,7 @@ def ask_replay(
     load: Load | None = None,
     reading: Reading | None = None,
     reuse: bool = True,
+    hit_rate: float | None = None,
     concurrency: int | None = None,
     rule: Rule | str | None = None,
     transient: bool = False,
@@ -121,7 +126,8 @@ def ask_replay(
     strategies: names, or "all". rule: of the deflected strategy; default: Kairos with the copy in its estimate;
         "system": the threshold that counts whom a prompt delays, at the load that it causes itself.
     load: arrivals other than the trace's own. concurrency: clients of a closed loop instead.
-    reuse: whether instances keep prefixes whose blocks the trace names. transient: percentiles also where a strategy
+    reuse: whether instances keep prefixes whose blocks the trace names. hit_rate: share of the requests that find
+        their stated cached tokens. transient: percentiles also where a strategy
         cannot keep up. exact: keep every value for exact quantiles. outputs: opens files for each strategy.
     tables: step times to use instead of those of the GPU's efficiencies.
 
@@ -141,6 +147,8 @@ def ask_replay(
     if not isinstance(trace, str | Path | Workload) and len(chosen) > 1:
         trace = list(trace)  # every strategy needs them
     name, requests, told = _requests(trace, shape, read, notes, reuse=reuse, open_loop=concurrency is None)
+    if hit_rate is not None:
+        requests = _hitting(requests, hit_rate, shape.seed)
     once = not isinstance(trace, str | Path | Workload | list)
     source = Source(name, requests, goals, concurrency, transient, exact, once)
     found = {kind: tables(kind) for kind in deployment.kinds} if tables else step_tables(deployment.kinds)
@@ -269,6 +277,16 @@ def _drawn(workload: Workload, load: Load) -> tuple[str, Callable[[], Iterable[R
     return workload.name, lambda: moved.stream(count, load.seed), told
 
 
+def _hitting(
+    requests: Callable[[], Iterable[Request]], hit_rate: float, seed: int
+) -> Callable[[], Iterable[Request]]:
+    """Let requests find their cached tokens with this probability. Raises InputError where there are none to find."""
+    if not 0 <= hit_rate <= 1:
+        raise InputError(f"--hit-rate must lie in 0 .. 1, not {hit_rate:g}")
+    check_hits(list(islice(requests(), _LOOKED_AT)))
+    return lambda: with_misses(requests(), hit_rate, seed)
+
+
 def _rate(requests: Sequence[Request]) -> float | None:
     span = requests[-1][0] - requests[0][0] if requests else 0.0
     return (len(requests) - 1) / span if span > 0 else None
@@ -305,6 +323,9 @@ def _about(
         f"arrivals: {arrivals}",
         *([f"trace: {notes.format}; {notes.told()}"] if notes.told() else []),
         *provenance.serving_assumptions(deployment, rules[0] if rules else None),
+        *([provenance.held(deployment)] if deployment.held != "both" else []),
+        *provenance.tier_assumptions(deployment),
+        *([told_without(deployment)] if deployment.tiers else []),
         blocks if reuse else "no prefix is kept",
         "a step is planned while the one before it runs"
         if settings.lag
@@ -319,6 +340,7 @@ def _about(
             warned.append(
                 f"{result.name}: {result.utilisation:.0%} utilised: percentiles of one run are noisy; mind the interval"
             )
+        warned += [f"{result.name}: {text}" for text in full_tiers(result.tiers)]
         if result.unfinished and result.stable:
             warned.append(f"{result.name}: {result.unfinished:,} requests did not finish and are in no mean")
     sources = provenance.hardware_sources(deployment)

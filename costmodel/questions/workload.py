@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import InputError
 from ..inputs.traces import trace_workload
-from ..inputs.workload import LONGEST, Arrivals, Lengths, Slo, Workload
+from ..inputs.workload import LONGEST, Arrivals, Lengths, Request, Slo, Workload
 from ..units import format_si
 from ..workloads import load_workload, workload_names
 
@@ -28,6 +29,7 @@ class Changes:
     slo_tpot: float | None = None
     attainment: float | None = None
     no_slo: bool = False
+    hit_rate: float | None = None
 
     def told(self) -> str:
         """Return the values that are set, for a reader."""
@@ -35,6 +37,7 @@ class Changes:
         slos = [None if t is None else format_si(t, "second") for t in (self.slo_ttft, self.slo_tpot)]
         share = None if self.attainment is None else f"{self.attainment:.4g}"
         words = {"ISL": self.isl, "OSL": self.osl, "cached": self.cached, "rate": rate, "CV": self.cv}
+        words["hit rate"] = None if self.hit_rate is None else f"{self.hit_rate:.4g}"
         words |= {"TTFT SLO": slos[0], "TPOT SLO": slos[1], "attainment": share}
         said = [f"{word} {value}" for word, value in words.items() if value is not None]
         return ", ".join([*said, *(["no SLO"] if self.no_slo else [])])
@@ -55,6 +58,7 @@ def choose_workload(
     if trace is not None:
         return _recorded(trace, asked)
     found = _custom(asked) if name is None else _changed(load_workload(name), asked)
+    found = _hit(found, asked)
     longest = {"prompts": found.cached_tokens, "outputs": 0}
     for what, lengths in (("prompts", found.uncached), ("outputs", found.output)):
         longest[what] += 0 if lengths is None else lengths.high
@@ -70,11 +74,29 @@ def _recorded(trace: str | Path, asked: Changes) -> Workload:
         raise InputError(
             f"{', '.join(given)}: a trace has its own; only --rate and the SLOs replace a trace's"
         )
-    found = trace_workload(trace, _slo(Slo(), asked))
+    found = _hit(trace_workload(trace, _slo(Slo(), asked)), asked)
     if asked.rate is None:
         return found
     told = f"{found.chosen}; gaps scaled to {format_si(asked.rate, '1/second', 4)}"
     return replace(found.at_rate(asked.rate), chosen=told)
+
+
+def _hit(found: Workload, asked: Changes) -> Workload:
+    """Set the share of the requests that find their cached tokens. Raises InputError where there are none to find."""
+    if asked.hit_rate is None:
+        return found
+    check_hits(found.requests or found.typical(1))
+    return replace(found, hit_rate=asked.hit_rate)
+
+
+def check_hits(requests: Sequence[Request]) -> None:
+    """Check that a hit rate means something. Raises InputError."""
+    if any(request.blocks for request in requests):
+        raise InputError("--hit-rate: the trace names its blocks, and what is found follows from them")
+    if not any(request.cached_tokens for request in requests):
+        raise InputError(
+            "--hit-rate: no prompt has cached tokens to find; pass --cached, or a trace that has them"
+        )
 
 
 def _custom(asked: Changes) -> Workload:

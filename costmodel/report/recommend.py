@@ -12,6 +12,7 @@ from .page import Block, Code, Heading, Page, Table, facts, shown, table
 from .screen import beside_table, levers, margin, screen, terms, unstable, verdict, why
 from .step import FITS
 from .strategies import comparison, heading
+from .tiers import gains
 
 #: Topics of the formula book from which a comparison is computed.
 TOPICS = (
@@ -142,6 +143,9 @@ def _details(answer: Recommendation) -> list[Block]:
         blocks += _dictionary(title, names, [getattr(result, key) for result in results])
     for result in results:
         blocks += [Heading(f"Pools of {result.name}", 3), table(result.pools, POOLS)]
+    if answer.reuse:
+        told = f"Compared with {answer.reuse.without}."
+        blocks += [Heading("What KV tiers gain"), gains(answer.reuse.strategies), told]
     blocks += [Heading("Other splits, by closed-form means"), table(answer.splits, SPLITS)]
     blocks += [Heading("Thresholds, uncached tokens"), facts(answer.break_even, THRESHOLDS)]
     blocks += [Heading("Efficiencies"), table(answer.efficiencies, {"hardware": "GPU", **FITS})]

@@ -8,6 +8,7 @@ from ..decision.replayed import Replayed, Window
 from ..questions.replay import Answer
 from .page import Block, Heading, Page, Table, shown
 from .strategies import NONE, comparison, heading
+from .tiers import gains, lines
 
 FIGURES = {
     "requests": "requests",
@@ -55,6 +56,9 @@ def page(answer: Answer, detail: bool) -> Page:
     """Lay out a replay."""
     results = answer.strategies
     blocks: list[Block] = [_summary(answer), comparison(answer), _figures(answer, results, FIGURES)]
+    reused = [result.reuse for result in results if result.reuse]
+    if reused:
+        blocks += [*lines(reused), Heading("What KV tiers gain"), gains(reused)]
     if detail:
         blocks += [Heading("More figures"), _figures(answer, results, DETAILS)]
         for title, key in DICTIONARIES.items():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from ..decision.results import Recommendation, Split, StrategyResult
+from ..decision.results import PoolResult, Recommendation, Split, StrategyResult
+from ..evaluate.means import TIER, pool_label
 from ..units import format_si
 from .flips import beside, unknowns
 from .page import Table
 from .strategies import comparison
+from .tiers import lines as gain_lines
 
 WIDTH = 110
 WORDS = {
@@ -65,14 +67,18 @@ def unstable(results: Sequence[StrategyResult]) -> list[str]:
     lines = []
     for result in results:
         pools = [
-            f"the {pool.role} pool is offered {pool.utilisation:.2f} times its capacity "
-            f"({pool.missing_instances:.1f} more instances needed)"
+            f"the {pool_label(pool.role)} is offered {pool.utilisation:.2f} times its capacity{_more(pool)}"
             for pool in result.pools
             if pool.missing_instances > 0
         ]
         if not result.stable:
             lines.append(f"UNSTABLE {result.name}: {'; '.join(pools)}")
     return lines
+
+
+def _more(pool: PoolResult) -> str:
+    """Say how many instances a pool lacks; of a tier's ports there is one an instance."""
+    return "" if pool.role.startswith(TIER) else f" ({pool.missing_instances:.1f} more instances needed)"
 
 
 def levers(answer: Recommendation) -> bool:
@@ -151,6 +157,8 @@ def beside_table(answer: Recommendation) -> list[str]:
     for result in answer.strategies:
         if result.stable and result.ttft_reason not in (None, result.reason):
             lines.append(f"no P95 TTFT of {result.name}: {result.ttft_reason}")
+    if answer.reuse:
+        lines += gain_lines(answer.reuse.strategies)
     if answer.splits_reason:
         lines.append(f"other splits: {answer.splits_reason}")
     elif answer.splits:

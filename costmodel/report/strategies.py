@@ -97,11 +97,14 @@ def _rows(answer: Compared) -> Iterator[tuple[str, Cell]]:
         yield "mean TPOT, ms", lambda r: _milliseconds(r.tpot_mean_s)
     yield "P99 TPOT, ms (band)", lambda r: _tpot(r, answer.slo_tpot_s)
     yield "mean delay over ideal, s", lambda r: short(r.mean_delay_s)
+    read = any(result.tiers for result in answer.strategies)
     for label, key in GROUPS:
-        yield f" {label}", _group(key)
+        yield f" {label}{', read' if read and key == 'copy_s' else ''}", _group(key)
     yield "busy|MFU|MBU", lambda r: _uses(r, (Role.SHARED, Role.PREFILL))
     yield " of the decode pool", lambda r: _uses(r, (Role.DECODE,))
     yield "KV held for hand-over", _held
+    yield "prompt in HBM|tiers|computed", _found
+    yield "tiers: read|write use", _tiers
 
 
 def _load(result: StrategyResult) -> str:
@@ -153,7 +156,7 @@ def _tpot(result: StrategyResult, limit: float | None) -> str:
 
 def _group(key: str) -> Cell:
     def cell(result: StrategyResult) -> str:
-        if key == "copy_s" and pooled(result):
+        if key == "copy_s" and pooled(result) and not result.copy_s:
             return NONE
         return short(getattr(result, key), 3 if key == "copy_s" else 2)
 
@@ -176,3 +179,15 @@ def _held(result: StrategyResult) -> str:
         return NONE
     held, pool = (format_si(v, "byte", 2, binary=True) for v in (result.kv_held_bytes, result.kv_pool_bytes))
     return f"{held} of {pool}"
+
+
+def _found(result: StrategyResult) -> str:
+    """Return where prompt tokens were found, where there are KV tiers."""
+    if not result.tiers or result.hit_rate_tokens is None:
+        return NONE
+    return "|".join(f"{share:.0%}" for share in result.hit_rate_tokens.values())
+
+
+def _tiers(result: StrategyResult) -> str:
+    """Return the busy shares of each tier's busiest port."""
+    return ", ".join(f"{short(tier.read_use)}|{short(tier.write_use)}" for tier in result.tiers) or NONE

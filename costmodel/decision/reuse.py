@@ -1,0 +1,165 @@
+"""What KV tiers gain: for a prompt that hits, and for the whole fleet, on the same requests with and without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ..evaluate.means import Means
+from ..evaluate.stated import reads_of
+from ..evaluate.tiers import Prefills
+from ..evaluate.timeline import PrefixUse
+from ..inputs.workload import Request, Workload, missed
+from ..serving.deployment import Deployment
+from ..serving.step import StepTimes
+from ..serving.strategies import Role, Strategy
+from .tier_results import ReuseGain, TierResult
+
+#: Why there is no gain of capacity.
+NO_CAPACITY = "offered work over capacity is known of stated prefixes alone, in an open loop, by recommend"
+#: Parts of GPU-seconds in which GPUs work.
+_WORK = ("prefill_s", "decode_s", "mixed_s", "recompute_s")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One run: mean TTFT, GPU-seconds of each kind a request, requests a second, offered work over
+    capacity by closed form; ``reason`` why TTFT is none."""
+
+    ttft_s: float | None
+    gpu_s: Mapping[str, float] | None
+    rate_per_s: float | None = None
+    reason: str | None = None
+    load: float | None = None
+
+    @property
+    def work_s(self) -> float | None:
+        """GPU-seconds of work a request."""
+        return None if self.gpu_s is None else sum(self.gpu_s[name] for name in _WORK)
+
+
+def cold(deployment: Deployment, request: Request) -> Request:
+    """Return a request as it is without tiers: a stated prefix that lay in them is computed."""
+    return missed(request) if deployment.held == "store" and not request.blocks else request
+
+
+def cold_workload(deployment: Deployment, workload: Workload) -> Workload:
+    """Return a workload as it is without tiers."""
+    return replace(workload, hit_rate=0.0) if deployment.held == "store" else workload
+
+
+def told_without(deployment: Deployment) -> str:
+    """Say what is compared with."""
+    stated = "; a prefix of unknown blocks is then computed" if deployment.held == "store" else ""
+    return f"the same requests on the same GPUs without the tiers: prefixes in GPU memory alone{stated}"
+
+
+def places(found: PrefixUse) -> dict[str, float] | None:
+    """Return the shares of prompt tokens found in GPU memory, read from each tier, and computed."""
+    parts: dict[str, int] = {"hbm": found.memory_tokens}
+    parts |= {f"tier {use.name}": use.read_tokens for use in found.tiers}
+    parts["computed"] = found.computed_tokens
+    total = sum(parts.values())
+    return {name: tokens / total for name, tokens in parts.items()} if total else None
+
+
+def tier_results(deployment: Deployment, found: PrefixUse) -> tuple[TierResult, ...]:
+    """Return what each tier did."""
+    return tuple(
+        TierResult(
+            tier.name,
+            tier.shared,
+            tier.capacity_tokens,
+            use.reads,
+            use.read_tokens,
+            use.written_tokens,
+            use.read_use,
+            use.write_use,
+        )
+        for tier, use in zip(deployment.tiers, found.tiers)
+    )
+
+
+def gain(
+    strategy: str, found: PrefixUse, requests: int, times: Prefills, bare: Seen, full: Seen
+) -> ReuseGain:
+    """Return what tiers gain from two runs of ``requests`` requests, without and with them."""
+    read_s = found.alone_s / found.hits if found.hits else None
+    tokens = sum(use.read_tokens for use in found.tiers) / found.hits if found.hits else None
+    recompute = None
+    if tokens is not None:
+        recompute = times.prefill(max(1, round(tokens)), round(found.hit_memory_tokens / found.hits))
+    reason = bare.reason or full.reason
+    work = bare.work_s, full.work_s
+    return ReuseGain(
+        strategy,
+        hit_share=found.hits / requests if requests else None,
+        hit_tokens=tokens,
+        recompute_s=recompute,
+        read_s=read_s,
+        per_hit_gain=_ratio(recompute, read_s),
+        per_hit_reason=None if found.hits else "no prompt read a prefix",
+        gpu_s_without=work[0],
+        gpu_s_with=work[1],
+        fleet_gain=_ratio(*work),
+        fleet_reason=None if None not in work else "not all requests were followed",
+        capacity_gain=_ratio(bare.load, full.load),
+        capacity_reason=None if None not in (bare.load, full.load) else NO_CAPACITY,
+        ttft_without_s=bare.ttft_s,
+        ttft_with_s=full.ttft_s,
+        ttft_gain=_ratio(bare.ttft_s, full.ttft_s),
+        ttft_reason=reason,
+        rate_gain=_ratio(full.rate_per_s, bare.rate_per_s),
+    )
+
+
+def gain_at_once(
+    deployment: Deployment,
+    workload: Workload,
+    strategy: Strategy,
+    times: StepTimes,
+    sides: tuple[Means, Means],
+) -> ReuseGain:
+    """Return what tiers gain by closed form: of a stated prefix, and of mean TTFT without and with them."""
+    role = Role.SHARED if strategy.pooled else Role.PREFILL
+    requests = workload.typical()
+    reads = reads_of(deployment, role, times, requests)
+    hits = [(r.cached_tokens, s) for r, s in zip(requests, reads.seconds) if s > 0]
+    read = sum(s for _, s in hits) / len(hits) if hits else None
+    tokens = sum(n for n, _ in hits) / len(hits) if hits else None
+    recompute = None if tokens is None else times.prefill(max(1, round(tokens)), 0)
+    ttfts = sides[0].ttft_s, sides[1].ttft_s
+    why = (
+        None
+        if None not in ttfts
+        else "no mean TTFT on one side: that load has no steady state, or no closed form"
+    )
+    return ReuseGain(
+        strategy.name,
+        hit_share=len(hits) / len(requests),
+        hit_tokens=tokens,
+        recompute_s=recompute,
+        read_s=read,
+        per_hit_gain=_ratio(recompute, read),
+        per_hit_reason=None if hits else "no prompt reads a prefix",
+        fleet_reason="GPU-seconds need an evaluation request by request: --method replay",
+        capacity_gain=_ratio(sides[0].utilisation, sides[1].utilisation),
+        ttft_without_s=ttfts[0],
+        ttft_with_s=ttfts[1],
+        ttft_gain=_ratio(*ttfts),
+        ttft_reason=why,
+    )
+
+
+def full_tiers(results: tuple[TierResult, ...]) -> list[str]:
+    """Say which tiers are written to faster than they take it."""
+    return [
+        f"tier {one.name} is offered {one.write_use:.2f} times the writes that it takes: it would drop some, "
+        "and fewer prompts would hit"
+        for one in results
+        if one.write_use >= 1
+    ]
+
+
+def _ratio(above: float | None, below: float | None) -> float | None:
+    return above / below if above is not None and below else None
