@@ -282,6 +282,11 @@ def test_points_are_broadcast_and_blocks_join() -> None:
             assert a.mean_delay_s[0] == pytest.approx(b.mean_delay_s[place], rel=1e-12, nan_ok=True)
 
 
+def test_a_grid_of_no_points_has_no_answers() -> None:
+    answer = ClosedGrid(DEEPSEEK.deployment()).evaluate(GridPoints(rate=[], isl=2000, osl=100))
+    assert answer.margin.shape == answer.strategies[3].mean_delay_s.shape == (0,)
+
+
 def test_lengths_may_replace_one_distribution_of_a_workload() -> None:
     deployment, workload = DEEPSEEK.deployment(), load_workload("hphd")
     answer = ClosedGrid(deployment).evaluate(

@@ -92,6 +92,22 @@ def test_lines_that_nothing_needs_are_left_out() -> None:
     assert ArraySpecialised(function)([0.0, 1000.0]).tolist() == [1, 1001]
 
 
+def test_a_point_may_miss_its_own_trace_by_a_last_bit() -> None:
+    draw = random.Random(1)
+    tried = [draw.uniform(0.1, 50) for _ in range(100_000)]
+    squares = zip(tried, np.array(tried) ** 2)  # a product, where Python asks the C library's power
+    point = next((x for x, square in squares if square < x**2), 0.0)
+    if not point:
+        pytest.skip("numpy's squares are Python's here")
+    level = point**2
+    for points, found in (
+        ([point, point - 0.1, point + 1], [1, 2, 1]),
+        ([point], [1]),
+        ([0.1, point], [2, 1]),
+    ):
+        assert ArraySpecialised(lambda x: 1.0 if x**2 >= level else 2.0)(points).tolist() == found
+
+
 @pytest.mark.parametrize(
     ("model", "hardware"),
     [

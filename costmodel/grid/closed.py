@@ -1,8 +1,8 @@
 """Closed-form recommendations for thousands of points at once.
 
 The formulas, and the order in which they are solved, are those of :mod:`costmodel.evaluate`; here each is asked for
-all points together. Kairos' rule is not among them: it decides by the state at each arrival, and the deflected
-strategy follows a threshold instead.
+all points together. Means alone: percentiles, bands and SLOs are those of single points. Kairos' rule is not among
+them either: it decides by the state at each arrival, and the deflected strategy follows a threshold instead.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ClosedGrid:
         grid = _Grid(self, requests, points.workload)
         parts, thresholds = [], []
         with np.errstate(all="ignore"):  # of points that a mask leaves out
-            for start in range(0, len(rows.rate), BLOCK):
+            for start in range(0, max(1, len(rows.rate)), BLOCK):
                 found, threshold = grid.block(rows.of(slice(start, start + BLOCK)))
                 parts.append(found)
                 thresholds.append(threshold)

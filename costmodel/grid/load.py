@@ -69,7 +69,8 @@ class Copies:
         _, first, place = np.unique(blocks.ravel(), return_index=True, return_inverse=True)
         place = place.reshape(blocks.shape)
         lengths = prompts.uncached.ravel()[first].astype(int).tolist()  # one of as many blocks
-        table = np.array([(path.wire_bytes(tokens), path.descriptors(tokens)) for tokens in lengths])
+        copies = [(path.wire_bytes(tokens), path.descriptors(tokens)) for tokens in lengths]
+        table = np.array(copies).reshape(-1, 2)
         self.bytes, self.descriptors = table[:, 0][place], table[:, 1][place]
 
     def seconds(self, prompt: Array, nics: Array, control_s: Array) -> tuple[Array, Array]:

@@ -40,10 +40,9 @@ class Offered(NamedTuple):
 
 
 class Station(NamedTuple):
-    """States of instances, a column each as in the scalar code."""
+    """States of instances, a column each as in the scalar code, but for what its percentiles alone need."""
 
     utilisation: Array
-    crowding: Array
     batch: Array
     step: Array
     gap: Array
@@ -118,9 +117,8 @@ def whole_station(prompts: PromptTable, offered: Offered, queues: Queues) -> Sta
     decoding = offered.tokens * (steps.decodes(offered.most, offered.context) / offered.most)
     room = 1 - whole.busy
     utilisation = whole.utilisation + decoding
-    crowding = np.where(room > 0, decoding / np.where(room > 0, room, 1.0), np.inf)
     found = nothing(len(room))._replace(
-        utilisation=utilisation, crowding=crowding, batch=offered.most.copy(), service=whole.service
+        utilisation=utilisation, batch=offered.most.copy(), service=whole.service
     )
     stable = np.flatnonzero((utilisation < 1) & (room > 0))
     given, room = offered.of(stable), room[stable]
@@ -152,7 +150,7 @@ def decode_station(steps: ArraySteps, offered: Offered) -> Station:
     crowding = full / offered.most
     step = seen_step(steps, batch, offered)
     wait = np.minimum(1.0, batch) * step / 2
-    return Station(crowding, crowding, batch, step, step, wait, np.zeros(len(step)))
+    return Station(crowding, batch, step, step, wait, np.zeros(len(step)))
 
 
 class _Mixed(NamedTuple):
@@ -228,7 +226,7 @@ class MixedStation:
         own = self._in_chunks(mixed, batch)
         busy = offered.prompts * own.full / offered.instances
         utilisation = np.maximum(busy, crowding)
-        found = Station(utilisation, crowding, batch, step, step.copy(), np.zeros(len(step)), own.full.copy())
+        found = Station(utilisation, batch, step, step.copy(), np.zeros(len(step)), own.full.copy())
         stable = np.flatnonzero(utilisation < 1)
         at, busy, own = queues.of(stable), busy[stable], own.of(stable)
         wait = mean_wait(at, Moments(own.full, own.scv))
