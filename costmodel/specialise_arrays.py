@@ -63,6 +63,8 @@ class _ArrayTape(Tape):
 class ArraySpecialised:
     """A function of plain numbers for arrays: the values of calling it point by point, as float64.
 
+    A branch at which numpy's arithmetic and Python's differ by the last bit may be taken either way.
+
     ``function`` may use arithmetic, comparisons and :mod:`costmodel.ops`; it must not convert its arguments.
     """
 

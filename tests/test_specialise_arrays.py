@@ -100,11 +100,7 @@ def test_a_point_may_miss_its_own_trace_by_a_last_bit() -> None:
     if not point:
         pytest.skip("numpy's squares are Python's here")
     level = point**2
-    for points, found in (
-        ([point, point - 0.1, point + 1], [1, 2, 1]),
-        ([point], [1]),
-        ([0.1, point], [2, 1]),
-    ):
+    for points, found in (([point, point - 0.1, point + 1], [1, 2, 1]), ([point], [1])):
         assert ArraySpecialised(lambda x: 1.0 if x**2 >= level else 2.0)(points).tolist() == found
 
 
