@@ -135,6 +135,17 @@ def test_a_tier_may_keep_another_layout() -> None:
     assert tier.read_bytes_per_s == 2 * 55.43e9
 
 
+def test_windows_are_kept_as_the_last_one_or_token_by_token() -> None:
+    # gpt-oss-120b: 36 layers of 2,048 B a token, 18 of them with a window of 128 tokens
+    (last,) = kv_tiers(["dram-pcie5,capacity=1TB,windows=last"], end("gpt-oss-120b"))
+    (every,) = kv_tiers(["dram-pcie5,capacity=1TB,windows=all"], end("gpt-oss-120b"))
+    assert (last.bytes_per_token, last.fixed_bytes) == (18 * 2048, 18 * 128 * 2048)
+    assert (every.bytes_per_token, every.fixed_bytes) == (36 * 2048, 0)
+    # Mistral-7B-v0.1 has windows in all 32 layers of 4,096 B: its blocks are kept, or nothing would be
+    (blocks,) = kv_tiers(["dram-pcie5,capacity=1TB"], end("mistralai/Mistral-7B-v0.1"))
+    assert (blocks.bytes_per_token, blocks.fixed_bytes) == (32 * 4096, 0)
+
+
 def test_given_values_come_first() -> None:
     text = "nvme-gen4,capacity=2TB,bandwidth=5GB/s,write=3GB/s,per_chunk=1ms,chunk=64,shared=yes,count=2"
     (tier,) = kv_tiers([text], end("Llama-3.1-8B"))
@@ -155,6 +166,7 @@ def test_given_values_come_first() -> None:
         ("dram-pcie5,capacity=0B", "zero"),
         ("dram-pcie5,capacity=500Gb", "gigabit"),
         ("dram-pcie5,capacity=1TB,shared=maybe", "neither yes nor no"),
+        ("dram-pcie5,capacity=1TB,windows=some", "neither all nor last"),
         ("dram-pcie5,capacity=1TB,count=1.5", "no whole number"),
         ("capacity=1TB", "expected NAME"),
         ("", "expected NAME"),

@@ -26,7 +26,7 @@ from .options import (
 
 TIER = (
     "NAME[,capacity=500GiB][,bandwidth=50GB/s][,latency=1ms][,bytes_per_token=64kB]...: a tier below GPU memory "
-    "(costmodel show tiers), the fastest first. Also read, write, per_chunk, chunk, count, shared, per_rank."
+    "(costmodel show tiers), the fastest first. Also read, write, per_chunk, chunk, count, shared, per_rank, windows."
 )
 KEYS = (
     "isl", "osl", "trace", "block_tokens", "hit_rate", "sequences", "context", "turns", "turn_tokens", "measured"

@@ -15,11 +15,12 @@ from ..inputs.hardware import Gpu
 from ..inputs.model import Model
 from ..inputs.stack import Stack
 from ..inputs.traces import Reading, Trace
+from ..memory.kv import sequence_bytes
 from ..memory.parallelism import check_tp
 from ..serving.handover import HoldsKv, KvEnd
 from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes
-from ..serving.tiers import KvShape, KvTier, kv_shape
+from ..serving.tiers import KvTier, kv_shape
 from .inputs import as_instance, as_model, kv_dtype_of
 from .reuse_about import about_reuse
 from .reuse_hits import Curve, Fleet, Found, Level, curve_of, fleet_of, levels_of
@@ -101,7 +102,7 @@ def ask_reuse(
         )
     below = tuple(option.kv_tier(end, reads_alone=True) for option in chosen)
     shape = kv_shape(end)
-    rows = _prefix_rows(end, times, asked, shape, bool(chosen))
+    rows = _prefix_rows(end, times, asked, bool(chosen))
     memory = memory_of(kind, asked.pool_bytes, shape)
     found = None
     if asked.trace is not None:
@@ -160,16 +161,14 @@ def _end(
     return KvEnd(found, tp, kv_dtype_of(found, kv_dtype, dtype)), None
 
 
-def _prefix_rows(
-    end: HoldsKv, times: Times, asked: ReuseOptions, shape: KvShape, tiers: bool
-) -> tuple[PrefixRow, ...]:
+def _prefix_rows(end: HoldsKv, times: Times, asked: ReuseOptions, tiers: bool) -> tuple[PrefixRow, ...]:
+    held = sequence_bytes(end.model, end.kv_dtype)
     longest = end.model.max_context or max(PREFIXES) + 1
     usual = [prefix for prefix in PREFIXES if prefix < min(asked.isl or longest, longest)]
     prefixes = sorted(set(asked.prefixes)) or (usual if tiers else [])
     rest = {prefix: 1 if asked.isl is None else asked.isl - prefix for prefix in prefixes}
     return tuple(
-        prefix_row(end, times, prefix, uncached, shape.bytes_per_token * prefix + shape.fixed_bytes)
-        for prefix, uncached in rest.items()
+        prefix_row(end, times, prefix, uncached, held.of(prefix)) for prefix, uncached in rest.items()
     )
 
 

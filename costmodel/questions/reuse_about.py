@@ -26,7 +26,9 @@ def about_reuse(
     said = ["nobody else reads from a tier meanwhile, and nothing hides a load", *_said(asked, rows)]
     said += [note for option in chosen for note in option.notes()]
     if kv_shape(end).fixed_bytes and chosen:
-        said.append("of layers with windows or states a tier keeps the last window or state of a sequence")
+        said.append(
+            "of layers with windows a tier keeps a sequence's last window, whole (windows=all: every token)"
+        )
     if kind is not None:
         said += [f"prompts are prefilled alone, in one step, on {kind.label()}", *kind.notes()]
         said += [told_of(kind)] if kind.stack else []

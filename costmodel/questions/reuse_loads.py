@@ -31,7 +31,7 @@ class PrefixRow:
 
     prefix_tokens: int
     uncached_tokens: int
-    kv_bytes: float
+    kv_bytes: int
     prefill_s: float | None
     prefill_low_s: float | None
     prefill_high_s: float | None
@@ -112,7 +112,7 @@ class TierRow:
     distance: float | None
 
 
-def prefix_row(end: HoldsKv, times: Times, prefix: int, uncached: int, kv_bytes: float) -> PrefixRow:
+def prefix_row(end: HoldsKv, times: Times, prefix: int, uncached: int, kv_bytes: int) -> PrefixRow:
     """Return what computing a prefix takes."""
     kind = times.steps.kind if times.steps else None
     rule, why = mooncake_rule(end.model, kind, prefix)

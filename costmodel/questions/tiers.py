@@ -12,7 +12,7 @@ from ..serving.handover import HoldsKv
 from ..serving.tiers import KvTier, kv_tier
 from ..units import Dimension, parse_option
 
-#: What may follow the name: its dimension; None: yes or no.
+#: What may follow the name: its dimension; None: one of two words.
 KEYS: dict[str, Dimension | None] = {
     "capacity": "byte",
     "bandwidth": "byte/second",
@@ -25,10 +25,12 @@ KEYS: dict[str, Dimension | None] = {
     "count": "1",
     "shared": None,
     "per_rank": None,
+    "windows": None,
 }
 _MAY_BE_ZERO = ("latency", "per_chunk")
 _WHOLE = ("chunk", "count")
-_FLAGS = {"yes": True, "no": False}
+_WORDS = {"windows": {"all": True, "last": False}}
+_YES_NO = {"yes": True, "no": False}
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class TierOption:
             chunk_tokens=None if chunk is None else int(chunk),
             count=None if count is None else int(count),
             per_rank=self._flag("per_rank"),
+            whole_windows=self._flag("windows"),
         )
 
     def notes(self) -> tuple[str, ...]:
@@ -143,9 +146,10 @@ def parse_tier(text: str, option: str = "--tier") -> TierOption:
 def _value(key: str, text: str, what: str) -> float | bool:
     dimension = KEYS[key]
     if dimension is None:
-        if text not in _FLAGS:
-            raise InputError(f"{what}: {text!r} is neither yes nor no")
-        return _FLAGS[text]
+        words = _WORDS.get(key, _YES_NO)
+        if text not in words:
+            raise InputError(f"{what}: {text!r} is neither {' nor '.join(words)}")
+        return words[text]
     found = parse_option(text, dimension, what, positive=key not in _MAY_BE_ZERO)
     if key in _WHOLE and not found.is_integer():
         raise InputError(f"{what}: {text!r} is no whole number")

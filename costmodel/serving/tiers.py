@@ -77,12 +77,16 @@ class KvShape:
         return self.copies * self.bytes_per_token
 
 
-def kv_shape(end: HoldsKv) -> KvShape:
-    """Return the KV of an instance."""
+def kv_shape(end: HoldsKv, *, whole_windows: bool = False) -> KvShape:
+    """Return the KV of an instance; ``whole_windows``: layers with windows keep every token, as blocks do."""
     once, rank = (sequence_bytes(end.model, end.kv_dtype, ranks) for ranks in (1, end.tp))
-    grows, held = (sum(each for each, window in part.grows if window == math.inf) for part in (once, rank))
+    grows, held = (
+        sum(each for each, window in part.grows if whole_windows or window == math.inf)
+        for part in (once, rank)
+    )
     fixed, kept = (
-        part.constant + sum(each * window for each, window in part.grows if window != math.inf)
+        part.constant
+        + sum(each * window for each, window in part.grows if not whole_windows and window != math.inf)
         for part in (once, rank)
     )
     return KvShape(grows, fixed, end.tp * held / grows if grows else 1.0, end.tp * kept)
@@ -102,13 +106,15 @@ def kv_tier(
     chunk_tokens: int | None = None,
     count: int | None = None,
     per_rank: bool | None = None,
+    whole_windows: bool | None = None,
 ) -> KvTier:
     """Return a tier as instances of this kind see it; what is None is the file's.
 
     Bandwidths are of one GPU, drive, port or node, ``count`` of which serve an instance (None: its GPUs, where the
     figure is per GPU, else one). ``bytes_per_token``: of a tier that keeps another dtype or layout, all included.
     ``per_rank`` False: copies that ranks hold alike are stored once, but read by each rank and written by one.
-    A latency or a time of chunks that nobody states counts as none.
+    ``whole_windows``: of layers with windows the tier keeps every token, not a sequence's last window alone; always
+    so where all layers have windows. A latency or a time of chunks that nobody states counts as none.
 
     Raises InputError where capacity or a bandwidth is stated nowhere.
     """
@@ -124,7 +130,7 @@ def kv_tier(
         rates.append(rate or 0.0)
     if missing or capacity_bytes is None:
         raise InputError(f"--tier {tier.name} needs {' and '.join(missing)}: add it after a comma")
-    shape = kv_shape(end)
+    shape = kv_shape(end, whole_windows=whole_windows or not kv_shape(end).bytes_per_token)
     ranks_store = tier.per_rank if per_rank is None else per_rank
     stored = shape.copies if ranks_store else 1.0
     paths = count if count is not None else end.tp if tier.per == "gpu" else 1
