@@ -9,7 +9,6 @@ import click
 
 from ..errors import InputError
 from ..planning.options import METHODS, NAMES, OBJECTIVES
-from ..serving.deployment import FIRST_TOKEN, KV_POLICIES, ROUTINGS
 from .engine import engine_options, together
 from .options import (
     LINK,
@@ -68,6 +67,7 @@ def plan_options() -> Callable[[F], F]:
     first = "Side that emits token 1; recompute: decode, which runs the last prompt token again."
     gpus = "GPUs to try, separated by commas: packaged names or TOML files."
     degrees = Listed(Whole(MOST_GPUS))
+    routings, sides = ("shortest", "round-robin", "prefix"), ("decode", "prefill", "recompute")
     return together(
         option("--hardware", type=Listed(), required=True, help=gpus),
         option("--tp", type=degrees, default="1,2,4,8", help="Tensor-parallel degrees to try."),
@@ -81,10 +81,10 @@ def plan_options() -> Callable[[F], F]:
         overlap_option(),
         option("--control", type=NOT_NEGATIVE_S, help="Control time of a hand-over, such as 100ms."),
         option("--max-seqs", type=Whole(MOST_REQUESTS), help="Sequences of an instance; default 256."),
-        option("--kv-policy", type=click.Choice(KV_POLICIES), default="grow", help=policy),
+        option("--kv-policy", type=click.Choice(("grow", "reserve")), default="grow", help=policy),
         click.option("--lag", is_flag=True, help="Plan a step while the one before it runs, as vLLM v1 does."),
-        option("--routing", type=click.Choice(ROUTINGS), default="shortest", help="Which instance a prompt goes to."),
-        option("--first-token", type=click.Choice(FIRST_TOKEN), default="decode", help=first),
+        option("--routing", type=click.Choice(routings), default="shortest", help="Which instance a prompt goes to."),
+        option("--first-token", type=click.Choice(sides), default="decode", help=first),
         *engine_options(),
         efficiency_option(),
         stack_option(),

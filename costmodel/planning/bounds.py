@@ -67,14 +67,16 @@ def too_tight(workload: Workload, units: Sequence[Unit], constant: float) -> str
             tokens = quantile(sorted(r.uncached_tokens for r in requests), share)
             return (
                 f"TTFT <= {_s(slo.ttft_s)} is below its physical bound: {share:.0%} of the prompts have "
-                f"up to {tokens:,} tokens to compute, whose FLOPs take {_s(at)} at the peak of {kind.label()}, the fastest tried"
+                f"up to {tokens:,} tokens to compute, whose FLOPs take {_s(at)} at the peak of {kind.label()}, "
+                "the fastest tried"
             )
     if slo.tpot_s is not None:
         at, kind = fastest(_decode_bound)
         if slo.tpot_s < at:
             return (
                 f"TPOT <= {_s(slo.tpot_s)} is below its physical bound: the fewest bytes of a decode step, "
-                f"of {share:.0%} of the requests, take up to {_s(at)} at the bandwidth of {kind.label()}, the fastest tried"
+                f"of {share:.0%} of the requests, take up to {_s(at)} at the bandwidth of {kind.label()}, "
+                "the fastest tried"
             )
     if slo.ttft_s is not None:
         at, kind = fastest(lambda k, r: constant + times[k].prefill(r.uncached_tokens, r.cached_tokens))

@@ -19,7 +19,7 @@ from .space import Layout, Unit
 #: Instances of the other phase, enough for it not to matter.
 _MANY = 64
 #: How narrowly a rate is found.
-_NARROW = 1.02
+_NARROW = 1.04
 
 
 def placement(

@@ -88,6 +88,8 @@ class Trials:
         return min(_MOST, max(_LEAST, wanted))
 
     def _replayed(self, layout: Layout, topology: Topology, whole: bool) -> Trial:
+        if topology.prefill < 1 or (not layout.pooled and topology.decode < 1):
+            return Trial(False, slo="stability", reason="a role has no instance left", missing=math.inf)
         loads = self.closed.loads(layout, topology)
         role = max(loads, key=lambda name: loads[name])
         if loads[role] >= 1:

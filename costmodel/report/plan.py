@@ -58,10 +58,10 @@ def _title(answer: PlanAnswer, best: Plan | None) -> str:
     if best is None:
         return f"No plan for {answer.model} meets the SLOs"
     cost = "" if best.usd_per_hour is None else f", {best.usd_per_hour:,.2f} USD/h"
-    return f"{answer.model}: {_what(best)}, {best.gpus} GPUs{cost}"
+    return f"{answer.model}: {told(best)}, {best.gpus} GPUs{cost}"
 
 
-def _what(plan: Plan) -> str:
+def told(plan: Plan) -> str:
     """A plan in words."""
     one = f"{plan.decode_hardware} TP{plan.decode_tp}"
     if plan.strategy in ("colocated", "chunked"):
@@ -93,7 +93,7 @@ def _terms(answer: PlanAnswer) -> str:
 def _plans(answer: PlanAnswer) -> Table:
     rows = tuple(
         (
-            _what(plan) + (" [DistServe]" if plan.found_by == "distserve" else ""),
+            told(plan) + (" [DistServe]" if plan.found_by == "distserve" else ""),
             str(plan.gpus),
             "-" if plan.usd_per_hour is None else f"{plan.usd_per_hour:,.2f}",
             "-"
