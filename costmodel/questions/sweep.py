@@ -182,7 +182,8 @@ def ask_sweep(
 
     ``axes``: the options of the command by name (``{"model": "Llama-3.1-8B", "batch": range(1, 257), "tp": "1,2"}``): a
     value, a sequence, or a text as the command line takes it (``lo:hi:step``). Any executor of ``concurrent.futures``
-    answers blocks of ``chunk_points`` points; None: this process does. What comes out does not depend on either.
+    answers blocks of ``chunk_points`` points; None: this process does. What comes out does not depend on who answers,
+    and on the size of blocks in the last digits of verdicts' figures alone, whose sums are over all points of a block.
 
     Raises InputError with every problem of the axes. What single points ask for is never an error: they are flagged.
     """
