@@ -133,7 +133,21 @@ def test_what_is_missing_or_unknown_is_told(axes: dict[str, object], said: str) 
     assert said in str(raised.value)
 
 
-def test_a_sweep_needs_a_gpu_and_a_link() -> None:
-    with pytest.raises(InputError) as raised:
+def test_a_sweep_needs_a_gpu() -> None:
+    with pytest.raises(InputError, match="no GPU: pass --hardware"):
         ask_sweep("recommend", {"model": "Llama-3.1-8B", "isl": 5, "osl": 5, "rate": 1})
-    assert "no GPU: pass --hardware" in str(raised.value) and "needs --link" in str(raised.value)
+
+
+def test_what_is_not_given_is_as_in_the_command() -> None:
+    (row,) = rows({"model": "Llama-3.1-8B", "hardware": "h100-sxm", "isl": 512, "osl": 64, "rate": 1})
+    own = Scenario("Llama-3.1-8B", "h100-sxm")
+    assert (row["link"], row["topology"], row["connector"]) == (own.link, own.topology, own.connector)
+
+
+def test_what_figures_rest_on_is_told_of_the_grid() -> None:
+    axes = {**BASE, "isl": 2000, "osl": 64, "rate": "1,2", "cached": 1000, "control": "20ms", "nics": 2}
+    about = ask_sweep("recommend", axes).summary().about
+    told = "; ".join(about.assumptions)
+    for part in ("without SLOs", "2 x InfiniBand HDR", "the cached prefix lies on both sides", "KV pool of"):
+        assert part in told
+    assert any("ib-hdr bandwidth" in text for text in about.sources) and about.not_modelled

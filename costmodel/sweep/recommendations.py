@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..answer import About
 from ..decision.at_once import POINTS
-from ..decision.comparison import Options
+from ..decision.provenance import hardware_sources, held, not_modelled, serving_assumptions
 from ..errors import CostmodelError, InputError, unknown
 from ..grid.closed import STRATEGIES, ClosedGrid, GridAnswer, GridStrategy
 from ..grid.figures import REASONS
 from ..grid.points import GridPoints
 from ..inputs.workload import LONGEST, Workload
 from ..memory.settings import EngineSettings
-from ..questions.recommend import ask_recommend
-from ..questions.workload import Changes, choose_workload
 from ..serving.deployment import FIRST_TOKEN, MOST_INSTANCES, Settings, Topology, parse_topology
 from ..serving.scenario import Scenario
-from ..serving.strategies import Rule, RuleKind
 from ..workloads import load_workload
 from .asked import Answers, Columns, Refused, by_halves, constant, none_of, put, refusal
 from .axes import AxisKind
@@ -62,10 +59,7 @@ _TOLD = (
     "the deflected strategy keeps prompts below the threshold that gives the least mean delay, of four",
 )
 #: How sentences begin that are about a single point.
-_OF_A_POINT = (
-    "token budget", "deflection by", "threshold at", "each evaluation", "bands, flips", "closed form:",
-    "workload custom",
-)  # fmt: skip
+_OF_A_POINT = "token budget"
 
 
 def _split(text: str) -> Topology:
@@ -98,7 +92,7 @@ class Recommendations:
         MODEL, HARDWARE,
         _pool("--prefill-hardware", "GPUs of the prefill instances, where they differ.", False),
         _pool("--decode-hardware", "GPUs of the decode instances, where they differ.", False),
-        LINK, CONNECTOR, OVERLAP, TP,
+        replace(LINK, default="ib-hdr"), CONNECTOR, OVERLAP, TP,
         _pool("--prefill-tp", "Of a prefill instance.", True),
         _pool("--decode-tp", "Of a decode instance.", True),
         DTYPE, KV_DTYPE,
@@ -135,10 +129,6 @@ class Recommendations:
         found = ["a sweep of recommendations needs MODEL"] if "model" not in axes else []
         if "hardware" not in axes and not {"prefill_hardware", "decode_hardware"} <= axes.keys():
             found.append("no GPU: pass --hardware (costmodel show hardware lists the packaged ones)")
-        if "link" not in axes:
-            found.append(
-                "a sweep of recommendations needs --link (costmodel show links lists the packaged ones)"
-            )
         if "workload" not in axes:
             missing = [
                 o for o, c in (("--rate", "rate_per_s"), ("--isl", "isl"), ("--osl", "osl")) if c not in axes
@@ -161,23 +151,11 @@ class Recommendations:
 
     def about(self, row: Mapping[str, Any]) -> About:
         """Return what the figures of a point rest on."""
-        settings = {name: row[name] for name in ("token_budget", "max_seqs", "first_token") if row.get(name)}
-        given = {name: row[name] for name in ("topology", "nics", "control_s") if row.get(name) is not None}
-        scenario = replace(_scenario(row), settings=Settings(**settings), **given)
-        changes = Changes(
-            row.get("isl"),
-            row.get("osl"),
-            row.get("cached"),
-            row.get("rate_per_s"),
-            row.get("cv"),
-            no_slo=True,
-        )
-        rule = Rule(RuleKind.THRESHOLD, threshold=int(row["threshold_tokens"] or 0))
-        workload = choose_workload(row.get("workload"), None, changes)
-        about = ask_recommend(scenario, workload, Options(), method="closed", rule=rule).about
-        kept = (text for text in about.assumptions if not text.startswith(_OF_A_POINT))
-        sources = tuple(text for text in about.sources if not text.startswith(_OF_A_POINT))
-        return replace(about, assumptions=(*_TOLD, *kept), sources=sources, warnings=())
+        given = {name: row[name] for name in ("nics", "control_s") if row.get(name) is not None}
+        deployment = replace(_scenario(row), **given).deployment()
+        said = (text for text in serving_assumptions(deployment, None) if not text.startswith(_OF_A_POINT))
+        cache = held(deployment) if row.get("cached") else "cold cache"
+        return About((*_TOLD, cache, *said), hardware_sources(deployment), not_modelled(deployment))
 
 
 @lru_cache(maxsize=_KEPT)
