@@ -149,8 +149,10 @@ def _takacs(queues: Queues, service: Array, root: Array) -> Array:
         here = _transform(j * load[those], variation)
         term[those] *= (servers[those] - j + 1) / j * (1 - here) / here
         never[those] |= term[those] > _HUGE
-        ratio = (servers[those] * (1 - here) - j) / (free - j)
-        aside = np.flatnonzero(np.abs(free - j) < _NONE)  # 0 / 0: a step aside
+        apart = free - j
+        aside = np.flatnonzero(np.abs(apart) < _NONE)  # 0 / 0: a step aside
+        apart[aside] = 1.0
+        ratio = (servers[those] * (1 - here) - j) / apart
         if len(aside):
             place = j + 1e-4
             at = _transform(place * load[aside], variation[aside])
