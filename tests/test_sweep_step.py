@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,3 +151,20 @@ def test_a_number_without_a_value_leaves_the_others_theirs() -> None:
     assert kept(np.array([4, 9, 9, 5])).tolist() == [8.0, 18.0, 18.0, 10.0]
     with pytest.raises(InputError, match="none below 4"):
         kept(np.array([9, 3]))
+
+
+def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+    packaged = Path(__file__).parent.parent / "models" / "meta-llama--Llama-3.1-8B.json"
+    config = json.loads(packaged.read_text())
+    own = tmp_path / "config.json"
+    times = []
+    for layers in (32, 16):
+        own.write_text(json.dumps({**config, "num_hidden_layers": layers}))
+        os.utime(own, ns=(layers, layers))
+        axes = {"model": str(own), "hardware": "h100-sxm", "phase": "decode", "context": 512}
+        (block,) = ask_sweep("step", axes)
+        times.append(block["time_s"][0])
+        assert times[-1] == pytest.approx(
+            ask_step(str(own), "h100-sxm", "decode", context=512).time_s, rel=1e-9
+        )
+    assert times[1] < 0.6 * times[0]

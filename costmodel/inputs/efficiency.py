@@ -162,11 +162,17 @@ def _unmeasured(fits: Mapping[str, OperatorFit]) -> dict[str, OperatorFit]:
     }
 
 
+@lru_cache(maxsize=64)
+def _packaged_gpu(name: str) -> Gpu:
+    """Return a packaged GPU, read once."""
+    return load_gpu(name)
+
+
 def _lent(fit: OperatorFit, owner: str, gpu: Gpu) -> OperatorFit:
     """Return a fit as ``gpu`` uses it; an error of carrying it along its own line says nothing of another line."""
     if owner == gpu.name:
         return fit
-    if owner in gpu_names() and same_line(load_gpu(owner), gpu):
+    if owner in gpu_names() and same_line(_packaged_gpu(owner), gpu):
         return replace(fit, borrowed=fit.borrowed or owner)
     return replace(fit, borrowed=fit.borrowed or owner, carried_mape=None, carried_to=None)
 

@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..data import is_path
 from ..dtypes import CACHE_BYTES
 from ..errors import InputError, unknown
 from .axes import AxisKind
 
+if TYPE_CHECKING:
+    from ..inputs.hardware import Gpu
+    from ..inputs.model import Model
+
 MOST_GPUS, MOST_REQUESTS = 4096, 10**7
 
 
-def _model(name: str) -> object:
+def written(names: Iterable[Any]) -> tuple[int, ...]:
+    """Return when the files among names were written: with it, what is kept of them is that of the file as it is."""
+    paths = [
+        Path(name) for name in names if isinstance(name, str) and (is_path(name) or name.endswith(".json"))
+    ]
+    files = [path / "config.json" if path.is_dir() else path for path in paths]
+    return tuple(file.stat().st_mtime_ns for file in files if file.is_file())
+
+
+def known_model(name: str) -> Model:
+    """Return a model, read once in a process."""
+    return _read_model(name, written((name,)))
+
+
+@lru_cache(maxsize=64)
+def _read_model(name: str, when: tuple[int, ...]) -> Model:
     from ..families import read_model
 
+    del when
     return read_model(name)
 
 
-def _gpu(name: str) -> object:
+def known_gpu(name: str) -> Gpu:
+    """Return a GPU, read once in a process."""
+    return _load_gpu(name, written((name,)))
+
+
+@lru_cache(maxsize=64)
+def _load_gpu(name: str, when: tuple[int, ...]) -> Gpu:
     from ..inputs.hardware import load_gpu
 
+    del when
     return load_gpu(name)
 
 
@@ -64,8 +97,8 @@ def _overlap(name: str) -> None:
         raise InputError(unknown("overlap", name, known, remedy=f"(one of {', '.join(known)})"))
 
 
-MODEL = AxisKind("MODEL", "model", "Packaged names, or paths of a config.json.", check=_model)
-HARDWARE = AxisKind("--hardware", "hardware", "GPUs: packaged names or TOML files.", check=_gpu)
+MODEL = AxisKind("MODEL", "model", "Packaged names, or paths of a config.json.", check=known_model)
+HARDWARE = AxisKind("--hardware", "hardware", "GPUs: packaged names or TOML files.", check=known_gpu)
 TP = AxisKind("--tp", "tp", "Tensor-parallel GPUs.", "count", 1, MOST_GPUS, default=1)
 EP = AxisKind("--ep", "ep", "GPUs of --tp that share out whole experts.", "count", 1, MOST_GPUS, default=1)
 DTYPE = AxisKind("--dtype", "dtype", "Dtypes of the weights; default: the checkpoint's.")

@@ -36,6 +36,8 @@ from .kinds import (
     SKEW,
     STACK,
     TP,
+    known_model,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -138,7 +140,7 @@ class Recommendations:
 
     def answers(self, outer: Mapping[str, Any], inner: Columns, points: int) -> Answers:
         """Return verdicts and figures of strategies on one pair of instance kinds."""
-        grid = _grid(tuple(outer.items()))
+        grid = _grid(tuple(outer.items()), written(outer.values()))
         if isinstance(grid, Refused):
             return none_of(FIGURES, points, grid.reason)
         workload = load_workload(outer["workload"]) if "workload" in outer else None
@@ -159,8 +161,9 @@ class Recommendations:
 
 
 @lru_cache(maxsize=_KEPT)
-def _grid(outer: tuple[tuple[str, Any], ...]) -> ClosedGrid | Refused:
+def _grid(outer: tuple[tuple[str, Any], ...], when: tuple[int, ...]) -> ClosedGrid | Refused:
     """The closed forms of a combination, traced once in a process; or why it has none."""
+    del when
     given = dict(outer)
     try:
         first = {"first_token": given["first_token"]} if "first_token" in given else {}
@@ -173,6 +176,7 @@ def _grid(outer: tuple[tuple[str, Any], ...]) -> ClosedGrid | Refused:
 def _scenario(given: Mapping[str, Any]) -> Scenario:
     own = {name: given[name] for name in _SCENARIO if given.get(name) is not None}
     own.setdefault("hardware", own.get("prefill_hardware"))
+    own["model"] = known_model(own["model"])
     engine = EngineSettings(engine=given["engine"]) if given.get("engine") else EngineSettings()
     return Scenario(topology="1P1D", engine=engine, **own)
 

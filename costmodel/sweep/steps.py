@@ -12,7 +12,21 @@ from ..questions.inputs import as_instance
 from ..questions.step import PHASES, ask_step
 from .asked import Answers, Columns, Refused, by_halves, none_of, put, refusal, shared
 from .axes import AxisKind
-from .kinds import DTYPE, EFFICIENCY, EP, HARDWARE, KV_DTYPE, MODEL, MOST_REQUESTS, SKEW, STACK, TP
+from .kinds import (
+    DTYPE,
+    EFFICIENCY,
+    EP,
+    HARDWARE,
+    KV_DTYPE,
+    MODEL,
+    MOST_REQUESTS,
+    SKEW,
+    STACK,
+    TP,
+    known_gpu,
+    known_model,
+    written,
+)
 from .step_arrays import Shapes, StepArrays
 
 if TYPE_CHECKING:
@@ -67,7 +81,7 @@ class Steps:
 
     def answers(self, outer: Mapping[str, Any], inner: Columns, points: int) -> Answers:
         """Return time and bound of steps of one instance kind."""
-        arrays = _arrays(tuple(outer.get(name) for name in _INSTANCE))
+        arrays = _arrays(tuple(outer.get(name) for name in _INSTANCE), written(outer.values()))
         if isinstance(arrays, Refused):
             return none_of(FIGURES, points, arrays.reason)
         phase, zero, one = outer["phase"], shared(0, points), shared(1, points)
@@ -99,11 +113,13 @@ _NEEDED = (("MODEL", "model"), ("--hardware", "hardware"), ("--phase", "phase"))
 
 
 @lru_cache(maxsize=_KEPT)
-def _arrays(instance: tuple[Any, ...]) -> StepArrays | Refused:
+def _arrays(instance: tuple[Any, ...], when: tuple[int, ...]) -> StepArrays | Refused:
     """The step times of a combination, traced once in a process; or why it has none."""
+    del when
     given = {name: value for name, value in zip(_INSTANCE, instance) if value is not None}
     try:
-        return StepArrays(as_instance(given.pop("model"), given.pop("hardware"), **given))
+        model, gpu = known_model(given.pop("model")), known_gpu(given.pop("hardware"))
+        return StepArrays(as_instance(model, gpu, **given))
     except CostmodelError as error:
         return refusal(error)
 
