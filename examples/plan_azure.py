@@ -89,10 +89,9 @@ def section(question: Question, trace: str) -> str:
         share = one.attainment_replayed
         at = one.reason or (f"{100 * share:.1f} % attained" if share is not None else "unknown")
         parts.append(f"- one {one.role} instance fewer ({one.topology}): {at}; for want of {one.cause}")
-    gains = [c for c in found.changes if (c.usd_per_hour_saved or 0) > 0]
+    gains = [c for c in found.changes if (c.usd_per_hour_saved or 0) > 0 and "prices" not in c.name]
     parts += [
-        f"- {c.name}: {c.topology}, {c.gpus} GPUs, {c.usd_per_hour_saved:+.2f} USD/h saved (closed form)"
-        for c in gains
+        f"- {c.name}: {c.usd_per_hour_saved:.2f} USD/h less, {c.gpus} GPUs (by closed form)" for c in gains
     ]
     best = next((plan for plan in found.plans if plan.feasible), None)
     if best:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..serving.deployment import Topology
 from .closed import Closed
+from .headroom import Headroom
 from .results import Binding
 from .search import Held
 from .space import Layout
@@ -20,6 +21,15 @@ def binding(held: Held, closed: Closed, trials: Trials, spare: int = 0) -> tuple
     layout, topology = held.sized.layout, held.sized.topology
     roles = ("prefill", "decode") if topology.decode else ("shared",)
     return tuple(_row(layout, topology, role, closed, trials, 1 + spare) for role in roles)
+
+
+def at_more(held: Held, room: Headroom) -> Binding:
+    """Return the row of a higher rate: what is missed first beyond the headroom."""
+    assert room.factor is not None
+    cause = f"{room.short or 'more'} instances"
+    return Binding(
+        "rate", str(held.sized.topology), None, room.slo, cause, f"beyond {room.factor:.2f} x the rate"
+    )
 
 
 def _row(layout: Layout, topology: Topology, role: str, closed: Closed, trials: Trials, lost: int) -> Binding:

@@ -1,4 +1,8 @@
-"""Single changes to the best plan, and what each buys: its layout sized again, to the attainment that it has now."""
+"""Single changes to the best plan, and what each buys: its layout sized again by closed form.
+
+Closed form is set beside closed form: where it would take fewer instances for the plan as it is, too, that is no merit
+of a change, and only the difference counts.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +38,8 @@ class Changes:
         spare = facts.options.spare
         self.goal = Sizing(facts.closed, 0.0, spare).attained(self.layout, self.topology)
         self.goal = min(self.goal, facts.workload.slo.attainment)
+        now = self._sized(self.layout, facts.closed)
+        self.now = self.topology if now is None else now.topology
 
     def all(self) -> tuple[Change, ...]:
         """Return the changes, the best first."""
@@ -57,13 +63,26 @@ class Changes:
         if sized is None:
             said = reason or "by closed form no number of instances attains the target"
             return Change(name, None, None, None, None, None, said)
-        own = self.layout.usd_per_hour(self.topology)
+        gpus = self.layout.gpus(self.now) - sized.layout.gpus(sized.topology)
+        usd, left = self._dollars(sized, factor)
+        same = self.now == self.topology
+        return Change(
+            name,
+            str(sized.topology) if same else None,
+            self.layout.gpus(self.topology) - gpus,
+            gpus,
+            left,
+            usd,
+            reason or (None if same else f"closed form: {self.now} becomes {sized.topology}"),
+        )
+
+    def _dollars(self, sized: Sized, factor: float) -> tuple[float | None, float | None]:
+        """Dollars an hour saved, and what is left to pay; None where a GPU has no price."""
+        own, now = self.layout.usd_per_hour(self.topology), self.layout.usd_per_hour(self.now)
         usd = sized.layout.usd_per_hour(sized.topology)
-        usd = None if usd is None else usd * factor
-        gpus = sized.layout.gpus(sized.topology)
-        saved = None if own is None or usd is None else own - usd
-        topology = str(sized.topology)
-        return Change(name, topology, gpus, self.layout.gpus(self.topology) - gpus, usd, saved)
+        if own is None or now is None or usd is None:
+            return None, None
+        return now - usd * factor, own - (now - usd * factor)
 
     def _looser(self) -> Iterator[Change]:
         workload, slo = self.facts.workload, self.facts.workload.slo
@@ -128,7 +147,7 @@ class Changes:
 
     def _price(self) -> Iterator[Change]:
         if self.layout.usd_per_hour(self.topology) is not None:
-            yield self._change("prices -20 %", Sized(self.layout, self.topology, 0.0), factor=_CHEAPER)
+            yield self._change("prices -20 %", Sized(self.layout, self.now, 0.0), factor=_CHEAPER)
 
 
 def _only(

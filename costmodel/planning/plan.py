@@ -11,10 +11,11 @@ from ..errors import InputError
 from ..inputs.prices import Price
 from ..inputs.workload import Workload
 from ..serving.scenario import Scenario
-from .binding import binding
+from .binding import at_more, binding
 from .bounds import no_room, too_tight
 from .changes import Changes
 from .closed import Closed
+from .headroom import Headroom, Rates
 from .options import PlanOptions
 from .placement import placement
 from .results import Binding, Change, Plan, PlanAnswer
@@ -25,6 +26,7 @@ from .told import Facts, misses, plan_fields
 from .trials import Trials
 
 SCHEMA = "costmodel.plan/1"
+_NONE = Headroom(None, "the plan does not hold")
 
 
 def plan(
@@ -66,15 +68,25 @@ class _Planning:
         plans = self._plans(outcome, placed, search)
         best = next((held for held, _ in plans if held.met), None)
         self.options.progress("what binds, and what changes")
-        rows = binding(best, self.closed, self.trials, self.options.spare) if best else ()
+        rates = Rates(self.workload, self.closed, self.trials, self.options)
+        rooms = [rates.of(held, replays=held is best) if held.met else _NONE for held, _ in plans]
+        rows = self._binding(best, plans, rooms) if best else ()
         changes = self._changes(best, search) if best else ()
         reason = None if best else self._infeasible(outcome)
         facts = self._facts()
         told = tuple(
-            Plan(**_typed(plan_fields(facts, held, self._name(number, held), by, held.met)))
-            for number, (held, by) in enumerate(plans, 1)
+            Plan(**_typed(plan_fields(facts, held, self._name(number, held), by, room)))
+            for number, ((held, by), room) in enumerate(zip(plans, rooms), 1)
         )
         return self._told(told, _pareto(told), rows, changes, reason, best)
+
+    def _binding(
+        self, best: Held, plans: Sequence[tuple[Held, str]], rooms: Sequence[Headroom]
+    ) -> tuple[Binding, ...]:
+        """What breaks with one instance fewer, and what at a higher rate."""
+        room = next(room for (held, _), room in zip(plans, rooms) if held is best)
+        rows = binding(best, self.closed, self.trials, self.options.spare)
+        return rows if room.factor is None else (*rows, at_more(best, room))
 
     def _facts(self) -> Facts:
         return Facts(
@@ -225,19 +237,15 @@ def _typed(fields: dict[str, object]) -> dict[str, Any]:
 
 
 def _pareto(plans: Sequence[Plan]) -> tuple[str, ...]:
-    """Names of plans that hold and that no other beats in cost, GPUs and headroom at once."""
+    """Names of plans that hold and that no other beats in cost, GPUs and headroom (where all have one) at once."""
+    held = [one for one in plans if one.feasible]
+    known = all(one.headroom is not None for one in held)
 
     def worth(one: Plan) -> tuple[float, float, float]:
-        return -(one.usd_per_hour or 0.0), -one.gpus, one.headroom or 1.0
+        return -(one.usd_per_hour or 0.0), -one.gpus, (one.headroom or 0.0) if known else 0.0
 
-    held = [one for one in plans if one.feasible]
-    found = []
-    for one in held:
-        own = worth(one)
-        beaten = any(
-            other is not one and worth(other) != own and all(b >= a for a, b in zip(own, worth(other)))
-            for other in held
-        )
-        if not beaten:
-            found.append(one.name)
-    return tuple(found)
+    def beats(other: Plan, one: Plan) -> bool:
+        pairs = list(zip(worth(other), worth(one)))
+        return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+    return tuple(one.name for one in held if not any(beats(other, one) for other in held))

@@ -58,7 +58,8 @@ class Plan:
 class Binding:
     """What breaks with one instance of a role fewer (and the spares down): attainment, and what late requests missed.
 
-    ``slo``: ttft, tpot or stability; ``cause``: that pool's compute, its KV memory, or its seats.
+    Role "rate" is the plan itself at a higher rate. ``slo``: ttft, tpot or stability;
+    ``cause``: that pool's compute, its KV memory, or its seats.
     """
 
     role: str
@@ -73,7 +74,8 @@ class Binding:
 class Change:
     """A single change and what it buys: the best plan's strategy and GPUs, sized again by closed form.
 
-    ``gpus_saved`` and ``usd_per_hour_saved`` are negative where it costs more.
+    ``gpus_saved`` and ``usd_per_hour_saved`` are negative where it costs more. ``topology`` is None where the closed
+    form takes another number of instances for the plan as it is than a replay: the difference alone is told.
     """
 
     name: str
@@ -89,7 +91,7 @@ class Change:
 class PlanAnswer:
     """Deployments that meet the SLOs, best first, then those that a replay refused.
 
-    ``pareto``: names of plans that no other beats in cost, GPUs and headroom at once.
+    ``pareto``: names of plans that no other beats in cost, GPUs and headroom (where all have one) at once.
     """
 
     schema: str

@@ -10,18 +10,14 @@ from ..inputs.prices import Price
 from ..inputs.workload import Workload
 from ..serving.deployment import Topology
 from .closed import Closed
+from .headroom import Headroom
 from .options import PlanOptions
 from .search import Held
-from .sizing import Sizing
 from .space import Layout
 from .trials import Trial, Trials
 
 #: Points by which closed form and replay may differ without a word.
 _ALIKE = 0.03
-#: How narrowly the highest rate is found.
-_NARROW = 1.01
-#: Rates tried of a load for which only replays answer.
-_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -36,8 +32,8 @@ class Facts:
     kv_dtype: str | None
 
 
-def plan_fields(facts: Facts, held: Held, name: str, found_by: str, headroom: bool) -> dict[str, object]:
-    """Return the fields of a plan; ``headroom``: look for the highest rate, too."""
+def plan_fields(facts: Facts, held: Held, name: str, found_by: str, room: Headroom) -> dict[str, object]:
+    """Return the fields of a plan; ``room``: what it carries beyond the given rate."""
     layout, topology = held.sized.layout, held.sized.topology
     closed, trial = facts.closed.shares(layout, topology).both, held.trial
     refused = facts.closed.refusal(layout, topology)
@@ -75,8 +71,7 @@ def plan_fields(facts: Facts, held: Held, name: str, found_by: str, headroom: bo
         "tpot_at_target_s": trial.tpot_at_target_s,
         "settings": engine_settings(_decided(facts, layout, topology)),
     }  # fmt: skip
-    found |= _rates(facts, held) if headroom else _no_rates("the plan does not hold")
-    return found | _costs(facts, layout, topology)
+    return found | _rates(facts, held, room) | _costs(facts, layout, topology)
 
 
 def misses(held: Held, workload: Workload) -> str:
@@ -124,40 +119,12 @@ def _decided(facts: Facts, layout: Layout, topology: Topology) -> Decided:
     )
 
 
-# --- rates -------------------------------------------------------------------------------------------
-
-
-def _no_rates(reason: str) -> dict[str, object]:
-    return {"goodput_per_gpu_per_s": None, "headroom": None, "headroom_reason": reason}
-
-
-def _rates(facts: Facts, held: Held) -> dict[str, object]:
-    """Highest rate over the given one: by the closed form, moved by what it missed of the replay at the given rate."""
-    layout, topology = held.sized.layout, held.sized.topology
-    worst = held.worst
-    if worst.attained is None:
-        return _no_rates("a replay was cut short")
-    if facts.workload.too_bursty(facts.closed.means(layout, topology).utilisation):
-        return _no_rates("the load varies over time: the closed form has no attainment at another rate")
-    sizing = Sizing(facts.closed, 0.0, facts.options.spare)
-    target = facts.workload.slo.attainment
-    goal = max(0.0, min(1 - 1e-6, target + sizing.attained(layout, topology) - worst.attained))
-
-    def reaches(factor: float) -> bool:
-        closed = facts.closed.under(facts.workload.at_rate(facts.workload.rate * factor))
-        return Sizing(closed, goal, facts.options.spare).attained(layout, topology) >= goal
-
-    low, high = 1.0, 1.0
-    while high < 1e3 and reaches(high := high * 1.25):
-        low = high
-    while high / low > _NARROW:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if reaches(middle) else (low, middle)
-    rate = facts.workload.rate * low
+def _rates(facts: Facts, held: Held, room: Headroom) -> dict[str, object]:
+    rate = None if room.factor is None else facts.workload.rate * room.factor
     return {
-        "goodput_per_gpu_per_s": rate / layout.gpus(topology),
-        "headroom": low,
-        "headroom_reason": None,
+        "goodput_per_gpu_per_s": None if rate is None else rate / held.sized.layout.gpus(held.sized.topology),
+        "headroom": room.factor,
+        "headroom_reason": room.reason,
     }
 
 

@@ -42,7 +42,9 @@ def page(answer: PlanAnswer, detail: bool) -> Page:
         blocks += [Heading("Plans, best first"), _plans(answer)]
         blocks += [f"{plan.name}: {plan.misses}" for plan in answer.plans if plan.misses]
     if answer.pareto:
-        blocks.append(f"no other beats in cost, GPUs and headroom at once: {'; '.join(answer.pareto)}")
+        known = all(plan.headroom is not None for plan in answer.plans if plan.feasible)
+        by = "cost, GPUs and headroom" if known else "cost and GPUs"
+        blocks.append(f"No other beats in {by} at once: {'; '.join(answer.pareto)}")
     if answer.binding:
         blocks += [Heading("What binds: the best plan with one instance fewer"), _binding(answer)]
     if answer.changes:

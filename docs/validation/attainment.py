@@ -2,7 +2,7 @@
 
     python docs/validation/attainment.py > docs/validation/attainment.md
 
-Takes about ten minutes where replay is not compiled.
+Takes some minutes where replay is not compiled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from costmodel.serving.strategies import (
 )
 from costmodel.serving.table import step_tables
 
-CASES, REQUESTS, SEED = 120, 6000, 7
+CASES, REQUESTS, SEED = 60, 4000, 7
 THRESHOLD = deflected(Rule(RuleKind.THRESHOLD, threshold=1000))
 #: Shares of requests within each SLO, where the attainment is asked for.
 SHARES = (0.8, 0.9, 0.97)
