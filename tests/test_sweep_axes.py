@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from costmodel.errors import InputError
 from costmodel.sweep.axes import DIGITS, MOST_VALUES, Axis, AxisKind, read_axis
+from costmodel.sweep.kinds import DTYPE, HARDWARE, KV_DTYPE
 from costmodel.sweep.product import Grid
 
 BATCH = AxisKind("--batch", "batch", "", "count", 1, 10**7)
@@ -49,6 +50,7 @@ def values(kind: AxisKind, text: object) -> list[Any]:
         (TIME, "1ms:8ms*2", [0.001, 0.002, 0.004, 0.008]),
         (NAME, "ib-hdr, nvlink4", ["ib-hdr", "nvlink4"]),
         (NAME, "a:b*c", ["a:b*c"]),
+        (DTYPE, "bfloat16,fp8", ["bf16", "fp8"]),
     ),
 )
 def test_what_a_text_means(kind: AxisKind, text: str, expected: list[Any]) -> None:
@@ -97,8 +99,9 @@ def test_every_wrong_part_is_told() -> None:
 
 
 def test_a_name_that_does_not_exist_is_told_with_the_nearest() -> None:
-    from costmodel.sweep.kinds import HARDWARE
-
+    with pytest.raises(InputError, match=r"unknown dtype 'fp9'; did you mean 'fp8'\?"):
+        read_axis(DTYPE, "bf16,fp9")
+    assert read_axis(KV_DTYPE, ["float16", "fp8_ds_mla"]).values == ("fp16", "fp8_ds_mla")
     with pytest.raises(InputError, match="h100-sxm") as raised:
         read_axis(HARDWARE, "h100-sx,a100-sxm-80gb,nothing-like-it")
     assert len(raised.value.problems) == 2

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, shorten
@@ -24,7 +24,8 @@ class AxisKind:
     """What an option takes: names, or numbers of one dimension ("count": whole numbers without a unit).
 
     ``column`` names it in outputs. ``check`` raises InputError for a name that does not exist; ``default`` is what a
-    question takes where the option is not given (None: nothing, and there is no column).
+    question takes where the option is not given (None: nothing, and there is no column). ``spellings``: other names of
+    the same.
     """
 
     option: str
@@ -35,6 +36,7 @@ class AxisKind:
     most: float = MOST_WHOLE
     check: Callable[[str], object] | None = None
     default: Any = None
+    spellings: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def whole(self) -> bool:
@@ -140,7 +142,7 @@ def _of_value(kind: AxisKind, value: Any) -> Any:
     if kind.unit is None:
         if not isinstance(value, str):
             raise InputError(f"{kind.option}: {value!r} is no name; pass text")
-        return value
+        return kind.spellings.get(value, value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{kind.option}: {value!r} is no number")
     if kind.whole and value != int(value):
@@ -179,7 +181,7 @@ def _of_text(kind: AxisKind, text: str) -> Sequence[Any]:
 
 def _part(kind: AxisKind, part: str) -> Sequence[Any]:
     if kind.unit is None:
-        return [part]
+        return [kind.spellings.get(part, part)]
     if ":" not in part:
         return [_number(kind, part)]
     low, _, rest = part.partition(":")

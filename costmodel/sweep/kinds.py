@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..data import is_path
-from ..dtypes import CACHE_BYTES
+from ..dtypes import CACHE_BYTES, SPELLINGS, dtype_bytes
 from ..errors import InputError, unknown
 from .axes import AxisKind
 
@@ -85,10 +85,11 @@ def _engine(name: str) -> object:
 
 
 def _cache(name: str) -> None:
-    if name not in CACHE_BYTES:
-        raise InputError(
-            unknown("dtype of a cache", name, CACHE_BYTES, remedy=f"(known: {', '.join(CACHE_BYTES)})")
-        )
+    from ..memory.kv import LATENT_LAYOUTS
+
+    known = (*CACHE_BYTES, *LATENT_LAYOUTS)
+    if name not in known:
+        raise InputError(unknown("KV dtype", name, known, remedy=f"(known: {', '.join(known)})"))
 
 
 def _overlap(name: str) -> None:
@@ -101,9 +102,19 @@ MODEL = AxisKind("MODEL", "model", "Packaged names, or paths of a config.json.",
 HARDWARE = AxisKind("--hardware", "hardware", "GPUs: packaged names or TOML files.", check=known_gpu)
 TP = AxisKind("--tp", "tp", "Tensor-parallel GPUs.", "count", 1, MOST_GPUS, default=1)
 EP = AxisKind("--ep", "ep", "GPUs of --tp that share out whole experts.", "count", 1, MOST_GPUS, default=1)
-DTYPE = AxisKind("--dtype", "dtype", "Dtypes of the weights; default: the checkpoint's.")
+DTYPE = AxisKind(
+    "--dtype",
+    "dtype",
+    "Dtypes of the weights; default: the checkpoint's.",
+    check=dtype_bytes,
+    spellings=SPELLINGS,
+)
 KV_DTYPE = AxisKind(
-    "--kv-dtype", "kv_dtype", "Dtypes of the KV cache; default: after the weights.", check=_cache
+    "--kv-dtype",
+    "kv_dtype",
+    "Dtypes of the KV cache; default: after the weights.",
+    check=_cache,
+    spellings=SPELLINGS,
 )
 EFFICIENCY = AxisKind(
     "--efficiency", "efficiency", "Efficiencies in place of the GPU's own: names or files.", check=_efficiency
