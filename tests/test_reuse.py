@@ -224,6 +224,17 @@ def test_levels_find_what_their_room_holds(tmp_path: Path) -> None:
     assert 1 < gain.gain < gain.most_gain
 
 
+@pytest.mark.parametrize(("again", "nearly"), [(19, 512), (4, 1024)])
+def test_nearly_all_is_nine_tenths(tmp_path: Path, again: int, nearly: int) -> None:
+    # one block comes again so many times in a row, found in 512 tokens; another once, with a third between: 1,024
+    path = trace_file(tmp_path, [[1]] * (again + 1) + [[2], [3], [2]])
+    curve = ask_reuse(LLAMA, [], ReuseOptions(trace=path)).curve
+    assert curve is not None
+    assert (curve.nearly_tokens, curve.enough_tokens, curve.working_set_tokens) == (nearly, 1024, 1536)
+    assert curve.nearly_bytes == nearly * 131072
+    assert curve.points[0].hit_rate == pytest.approx(again * 511 / ((again + 4) * 512))
+
+
 def test_a_tier_without_capacity_says_what_to_add(tmp_path: Path) -> None:
     path = trace_file(tmp_path, [[1, 2], [1, 2]])
     answer = ask_reuse(LLAMA, ["dram-pcie5"], ReuseOptions(trace=path, pool_bytes=1e9))
