@@ -50,7 +50,7 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
     """Return one sentence for each assumption behind a comparison."""
     cold = workload.cached_tokens == 0 and all(r.cached_tokens == 0 for r in workload.requests)
     return (
-        "cold cache" if cold else held(deployment),
+        _cached(deployment, workload, cold=cold),
         *(
             [f"{workload.hit_rate:.3g} of all requests find their cached tokens, the others none"]
             if workload.hit_rate < 1
@@ -63,6 +63,13 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
         "each evaluation starts empty; figures at the given rate leave out the first fifth and the last twentieth"
         " of drawn requests, goodput probes count all",
     )
+
+
+def _cached(deployment: Deployment, workload: Workload, *, cold: bool) -> str:
+    """Say what of prompts is cached."""
+    if any(request.blocks for request in workload.requests):
+        return "prefixes whose blocks the trace names are kept; ideals and closed forms know of none"
+    return "cold cache" if cold else held(deployment)
 
 
 def held(deployment: Deployment) -> str:

@@ -10,6 +10,8 @@ from ..inputs.workload import Request
 class PrefixCache:
     """Blocks of finished prompts on one instance, the least recently used forgotten first.
 
+    Of one prompt those at its end go first, as engines free them: what is left is a prefix still.
+
     Blocks are known by their hashes, which stand for all tokens up to their end. They may fill what requests
     that are served there leave of the KV pool: ``room`` bytes, passed at every use. ``tokens``: held now.
     """
@@ -31,7 +33,7 @@ class PrefixCache:
     def add(self, request: Request, room: float) -> None:
         """Note a computed prompt's blocks as used just now; forget what the room does not hold."""
         blocks = self._blocks
-        for block in request.blocks:
+        for block in reversed(request.blocks):
             if block in blocks:
                 blocks.move_to_end(block)
             else:
