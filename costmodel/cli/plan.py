@@ -133,17 +133,21 @@ def command(model: str, **options: Any) -> object:
       costmodel plan Llama-3.1-70B --hardware h100-sxm --trace conv.csv --tp 4,8 --slo-ttft 2s --slo-tpot 60ms \\
         --spare 1 --objective gpus
     """
+    from ..inputs.hardware import gpu_names, load_gpu
     from ..inputs.prices import parse_prices
     from ..planning.options import PlanOptions
     from ..questions.plan import ask_plan
 
     progress = Progress(silent=options.pop("quiet"))
+    hardware = options.pop("hardware")
     given: dict[str, Any] = {
-        "hardware": options.pop("hardware"),
+        "hardware": hardware,
         "tp": options.pop("tp"),
         "prefill_tp": options.pop("prefill_tp"),
         "decode_tp": options.pop("decode_tp"),
-        "prices": parse_prices(options.pop("price")),
+        "prices": parse_prices(
+            options.pop("price"), (*gpu_names(), *(load_gpu(name).name for name in hardware))
+        ),
         "progress": progress,
     }
     lists = {"strategy": "strategies", "token_budget": "token_budgets", "threshold": "thresholds"}

@@ -19,7 +19,7 @@ from .sizing import Sized, Sizing, without
 from .space import Layout
 from .trials import Trial, Trials
 
-#: Attainment by which the closed form may be too low: sizes start that much below the target.
+#: Attainment by which the closed form may be too low, in nine cases of ten: sizes start that much below the target.
 SLACK = 0.1
 #: Instances, as a share of the pool, that are added for each time that more requests missed than may.
 _LEAP = 0.12
