@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.decision.at_once import AtOnce
+from costmodel.decision.operating import operating_point, prefix_seconds, threshold
 from costmodel.errors import InputError
 from costmodel.evaluate import summary
+from costmodel.evaluate.closed import ClosedForm
 from costmodel.evaluate.replay import replay
 from costmodel.inputs.workload import Arrivals, Lengths, Request, Slo, Workload, with_misses
 from costmodel.serving.deployment import Deployment
@@ -103,6 +105,30 @@ def test_reads_by_the_ports_of_copies_make_copies_wait(bench: Any) -> None:
     assert together.accounts["load"] > apart.accounts["load"]
     loads = [{p.role: p.utilisation for p in means.loads} for means in (apart, together)]
     assert loads[1]["link"] == pytest.approx(loads[0]["link"] + loads[0]["tier host"])
+
+
+@pytest.mark.parametrize("where", ["both", "prefill", "decode", "store"])
+def test_the_threshold_counts_what_a_prefix_costs_on_either_side(bench: Any, where: str) -> None:
+    deployment, workload = held(bench, where), load(10)
+    times = bench.times(deployment)
+    form = ClosedForm(deployment, workload, times)
+    found = prefix_seconds(deployment, form, times, 1.0)
+    step, path = times[deployment.prefill], deployment.path
+    again = copied = 0.0
+    for request in form.requests:
+        again += step.prefill(request.uncached_tokens + 3000, 0) - step.prefill(request.uncached_tokens, 3000)
+        copied += path.wire_s(request.uncached_tokens + 3000) - path.wire_s(request.uncached_tokens)
+    again, copied = again / len(form.requests), copied / len(form.requests)
+    expected = {"both": 0.0, "prefill": copied - again, "decode": again, "store": copied}
+    assert found == pytest.approx(expected[where], rel=1e-12)
+    point = operating_point(deployment, workload, times, closed=form)
+    base = operating_point(held(bench, "both"), workload, times)
+    assert point.values["latency"] == pytest.approx(base.values["latency"] + found)
+    if (
+        where == "decode"
+    ):  # remote prefill computes 3,000 tokens more: it pays for longer prompts alone, or never
+        own, same = threshold(point.selfish()).value, threshold(base.selfish()).value
+        assert own is None or same is None or own > same
 
 
 # --- hit rates -----------------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def operating_point(
         "decode_weight": 1.0,
         "batch": batch,
         "control": path.control_s,
-        "latency": path.latency_s * exposed,
+        "latency": path.latency_s * exposed + prefix_seconds(deployment, form, times, exposed),
         "kv_bytes_per_token": per_token,
         "link_bytes_per_s": rate,
     }
@@ -120,6 +120,28 @@ def operating_point(
         return Operating(values, False, f"no closed-form wait: {means.reason}")
     note = f"closed-form means of {means.strategy} at {workload.rate:.3g} requests/s"
     return Operating(values, True, note)
+
+
+def prefix_seconds(
+    deployment: Deployment, form: ClosedForm, times: dict[InstanceKind, StepTimes], exposed: float
+) -> float:
+    """Mean seconds that a cached prefix of unknown blocks adds to remote prefill, less those it adds to a local one.
+
+    It is computed where it does not lie, and copied where the decode side lacks it; ``exposed`` share of a copy. A
+    read from a tier takes as long on either side. No length of the uncached part changes these seconds.
+    """
+    found, path = 0.0, deployment.path
+    for request in form.requests:
+        computed, cached = request.uncached_tokens, request.cached_tokens
+        if not cached:
+            continue
+        if deployment.held in ("prefill", "decode"):
+            lacks = deployment.decode if deployment.held == "prefill" else deployment.prefill
+            again = times[lacks].prefill(request.isl, 0) - times[lacks].prefill(computed, cached)
+            found += again if deployment.held == "decode" else -again
+        if deployment.copies_prefix:
+            found += exposed * (path.wire_s(request.isl) - path.wire_s(computed))
+    return found / len(form.requests)
 
 
 def measured_load(run: Run, done: Sequence[Record], deployment: Deployment, rate: float) -> Values:

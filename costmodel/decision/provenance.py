@@ -201,10 +201,15 @@ def hardware_sources(deployment: Deployment) -> tuple[str, ...]:
 
 def not_modelled(deployment: Deployment) -> tuple[str, ...]:
     """Return what the figures leave out."""
+    tiers = (
+        "what reads and writes of a KV tier take of each other",
+        "memory that a read takes before its prompt is in",
+    )
     left = [
         *(() if deployment.decode.stack else ("front end, tokenising and scheduling (--stack)",)),
         "collectives and copies sharing a wire",
         "speculative decoding",
+        *(tiers if deployment.tiers else ()),
     ]
     if deployment.path.connector.per_descriptor_s is None:
         left.append("cost of single descriptors (inside the connector's measured bandwidth)")
