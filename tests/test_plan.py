@@ -196,14 +196,16 @@ def test_two_kinds_of_gpus_make_pools_of_both() -> None:
     assert found == {(H100, H100), (H100, A100), (A100, H100), (A100, A100)}
 
 
-def test_prices_choose_the_gpus() -> None:
-    options = replace(SMALL, hardware=(H100, A100), strategies=("disaggregated",), top=1, requests=300)
-    cheap = {H100: PRICES[H100], A100: Price(A100, 0.1, "given", "", "a test")}
-    found = plan(Scenario(LLAMA, H100), LOAD, options, cheap).plans[0]
-    assert (found.prefill_hardware, found.decode_hardware) == (A100, A100)
-    dear = {H100: PRICES[H100], A100: Price(A100, 40.0, "given", "", "a test")}
-    found = plan(Scenario(LLAMA, H100), LOAD, options, dear).plans[0]
-    assert (found.prefill_hardware, found.decode_hardware) == (H100, H100)
+@pytest.mark.parametrize(("usd", "chosen"), [(0.1, (A100, A100)), (1.5, (H100, A100)), (40.0, (H100, H100))])
+def test_prices_choose_the_gpus(usd: float, chosen: tuple[str, str]) -> None:
+    """H100s at 4 USD; an A100 decodes for less where it costs 1.5."""
+    options = replace(SMALL, hardware=(H100, A100), strategies=("disaggregated",), top=1, requests=800)
+    prices = {H100: PRICES[H100], A100: Price(A100, usd, "given", "", "a test")}
+    best = plan(Scenario(LLAMA, H100), LOAD, options, prices).plans[0]
+    assert (best.prefill_hardware, best.decode_hardware) == chosen
+    hourly = {H100: 4.0, A100: usd}
+    cost = best.prefill_instances * hourly[chosen[0]] + best.decode_instances * hourly[chosen[1]]
+    assert best.usd_per_hour == pytest.approx(cost)
 
 
 def test_costs_are_those_of_the_tokens() -> None:
