@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tabulate import tabulate
 
 from costmodel import PlanOptions, Scenario, Slo, ask_plan, trace_workload
-from costmodel.planning.results import Plan, PlanAnswer
+from costmodel.planning.results import Binding, Plan, PlanAnswer
 from costmodel.report.plan import told
 
 GPUS = ("a100-sxm-80gb", "h100-sxm")
@@ -72,6 +72,16 @@ def row(plan: Plan) -> tuple[str, ...]:
     )
 
 
+def bound(one: Binding) -> str:
+    """What breaks, as an item of a list."""
+    if one.role == "rate":
+        return f"- at a higher rate: missed {one.reason}, for want of {one.cause}"
+    if one.cause == "none":
+        return f"- one {one.role} instance fewer: {one.reason}"
+    at = one.reason or f"{100 * (one.attainment_replayed or 0):.1f} % attained"
+    return f"- one {one.role} instance fewer ({one.topology}): {at}; for want of {one.cause}"
+
+
 def section(question: Question, trace: str) -> str:
     """A question and its answer."""
     found, slo = answer(question, trace), question.slo
@@ -85,10 +95,7 @@ def section(question: Question, trace: str) -> str:
     ]
     if found.infeasible_reason:
         parts.append(found.infeasible_reason + "\n")
-    for one in found.binding:
-        share = one.attainment_replayed
-        at = one.reason or (f"{100 * share:.1f} % attained" if share is not None else "unknown")
-        parts.append(f"- one {one.role} instance fewer ({one.topology}): {at}; for want of {one.cause}")
+    parts += [bound(one) for one in found.binding]
     gains = [c for c in found.changes if (c.usd_per_hour_saved or 0) > 0 and "prices" not in c.name]
     parts += [
         f"- {c.name}: {c.usd_per_hour_saved:.2f} USD/h less, {c.gpus} GPUs (by closed form)" for c in gains
