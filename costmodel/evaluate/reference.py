@@ -1,7 +1,8 @@
 """The reference evaluator: token by token, exact and slow.
 
 It interprets a :class:`~costmodel.serving.strategies.Strategy` over a deployment, request by request and step by
-step. Replay must agree with it; they share step times, limits, the router and prefix caches, and nothing else.
+step. Replay must agree with it; they share step times, limits, the router and what is found in caches and
+tiers (:mod:`.tiers`), and nothing else: reads are queues of events here, and arithmetic there.
 
 Order of events: everything that happens at one instant (steps, copies and reads that end, arrivals) happens
 before the steps that begin at it.

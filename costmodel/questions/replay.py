@@ -323,7 +323,7 @@ def _about(
         f"arrivals: {arrivals}",
         *([f"trace: {notes.format}; {notes.told()}"] if notes.told() else []),
         *provenance.serving_assumptions(deployment, rules[0] if rules else None),
-        *([provenance.held(deployment)] if deployment.held != "both" else []),
+        *([f"where no blocks are named, {provenance.held(deployment)}"] if deployment.held != "both" else []),
         *provenance.tier_assumptions(deployment),
         *([told_without(deployment)] if deployment.tiers else []),
         blocks if reuse else "no prefix is kept",
