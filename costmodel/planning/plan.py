@@ -205,6 +205,12 @@ class _Planning:
         layout, topology = best.sized.layout, best.sized.topology
         deployment = layout.at(topology)
         warnings = list(deployment.decode.model.warnings)
+        worst, target = best.worst, self.workload.slo.attainment
+        if worst.attained is not None and worst.attained - (worst.sampling or 0.0) < target:
+            warnings.append(
+                f"the best plan attains {worst.attained:.1%} +- {worst.sampling or 0.0:.1%}: within one standard "
+                "error of the target (more --requests settle it)"
+            )
         if self.trials.capped:
             warnings.append(
                 "requests stay longer than a replay of 20,000 takes to fill the instances: attainment may be too high"
