@@ -9,6 +9,7 @@ from ..inputs.flags import Decided, engine_settings
 from ..inputs.prices import Price
 from ..inputs.workload import Workload
 from ..serving.deployment import Topology
+from ..units import format_si
 from .closed import Closed
 from .headroom import Headroom
 from .options import PlanOptions
@@ -80,13 +81,17 @@ def misses(held: Held, workload: Workload) -> str:
     lost = "with spares down, " if worst is not held.trial else ""
     if worst.reason:
         return f"{lost}{worst.reason}"
-    which = {"ttft": f"TTFT <= {slo.ttft_s} s", "tpot": f"TPOT <= {slo.tpot_s} s"}.get(
+    which = {"ttft": _slo("TTFT", slo.ttft_s), "tpot": _slo("TPOT", slo.tpot_s)}.get(
         worst.slo or "", "the SLOs"
     )
     if worst.attained is None:
         return f"{lost}misses {which}: cut short at {worst.missing:.1f} times as many late requests as may be"
     points = 100 * (slo.attainment - worst.attained)
     return f"{lost}attains {worst.attained:.1%}, {points:.1f} points short, mostly by {which}"
+
+
+def _slo(name: str, seconds: float | None) -> str:
+    return name if seconds is None else f"{name} <= {format_si(seconds, 'second')}"
 
 
 def _difference(gap: float | None, refused: str | None, trial: Trial) -> str | None:

@@ -40,6 +40,8 @@ def page(answer: PlanAnswer, detail: bool) -> Page:
         blocks.append(answer.objective_reason)
     if answer.plans:
         blocks += [Heading("Plans, best first"), _plans(answer)]
+        if any(plan.attainment_closed_reason for plan in answer.plans):
+            blocks.append("?: what the closed form cannot vouch for, or does not have; --detail says why")
         blocks += [f"{plan.name}: {plan.misses}" for plan in answer.plans if plan.misses]
     if answer.pareto:
         known = all(plan.headroom is not None for plan in answer.plans if plan.feasible)
@@ -101,7 +103,7 @@ def _plans(answer: PlanAnswer) -> Table:
             "-"
             if plan.usd_per_million_output_tokens is None
             else f"{plan.usd_per_million_output_tokens:,.2f}",
-            _share(plan.attainment_closed),
+            _share(plan.attainment_closed) + (" ?" if plan.attainment_closed_reason else ""),
             _share(plan.attainment_replayed, plan.attainment_replayed_sampling),
             "-" if plan.headroom is None else f"{plan.headroom:.2f} x",
             "yes" if plan.feasible else "NO",
