@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,18 @@ def test_by_closed_form_a_hit_gains_the_same() -> None:
         assert gain["fleet_gain"] is None and "request by request" in gain["fleet_reason"]
     for result in answer["strategies"]:
         assert result["ledger"]["load_s"] == pytest.approx(0.7 * 8000 * 131_072 / 50e9, rel=0.1)
+        # 7 in 10 prompts of 10,000 tokens read 8,000
+        assert result["hit_rate_tokens"]["tier dram-pcie5"] == pytest.approx(0.56, abs=0.01)
+        assert result["hit_rate_tokens"]["computed"] == pytest.approx(0.44, abs=0.01)
+
+
+def test_by_closed_form_writes_beyond_a_tier_are_a_warning() -> None:
+    # 6/s of 4,400 computed tokens of 131,072 bytes for two prefill instances: 1.73 GB/s, where each writes 1 GB/s
+    answer = answered(*ASKED, f"{TIER[0]}", f"{TIER[1]},write=1GB/s", "--method", "closed")
+    told = [
+        re.search(r"is offered ([0-9.]+) times the writes that it takes", text) for text in answer["warnings"]
+    ]
+    assert [float(one[1]) for one in told if one] == [pytest.approx(1.73, abs=0.015)]
 
 
 def test_without_tiers_nothing_is_said_of_them() -> None:

@@ -24,7 +24,7 @@ from .figures import figures, pools
 from .goodput import PROBE, Goodput, Search
 from .moved import Moved
 from .results import StrategyResult
-from .reuse import Seen, cold_workload, gain, gain_at_once, places, tier_results
+from .reuse import Seen, cold_workload, gain, gain_at_once, places, places_at_once, tier_results
 from .tier_results import ReuseGain
 
 #: Requests drawn at the given rate: a P95 with a confidence interval, at once.
@@ -124,7 +124,10 @@ class Comparison:
             rule=strategy.rule.label if strategy.rule else None,
         )
         if self.options.method == "closed":
-            return self.at_once.result(blank, strategy, self.bands.factor(strategy, "ttft_s"))
+            found = self.at_once.result(blank, strategy, self.bands.factor(strategy, "ttft_s"))
+            times, requests = self.times[self.deployment.prefill], self.at_once.form.requests
+            shares = places_at_once(self.deployment, requests, times, means, pooled=strategy.pooled)
+            return replace(found, hit_rate_tokens=shares)
         result = blank
         if means.stable:
             result = self._measured(blank, strategy, means)

@@ -16,7 +16,7 @@ from ..serving.tiers import KvTier
 from ..units import format_si
 from .bands import errors
 from .results import StrategyResult
-from .reuse import full_tiers
+from .reuse import full_tiers, offered_writes
 from .verdict import same_as_split
 
 ROUTINGS = {
@@ -228,6 +228,8 @@ def warnings(
 ) -> tuple[str, ...]:
     """Return what a reader should know before trusting a figure."""
     lines = [*deployment.decode.model.warnings, *_beyond_context(deployment, workload)]
+    if not any(result.tiers for result in results):
+        lines += offered_writes(deployment, workload)
     for result in results:
         lines += [f"{result.name}: {text}" for text in full_tiers(result.tiers)]
         if same_as_split(result):

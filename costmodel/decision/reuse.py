@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..evaluate.means import Means
@@ -111,6 +111,39 @@ def gain(
         ttft_reason=reason,
         rate_gain=_ratio(full.rate_per_s, bare.rate_per_s),
     )
+
+
+def places_at_once(
+    deployment: Deployment, requests: Sequence[Request], times: StepTimes, means: Means, *, pooled: bool
+) -> dict[str, float] | None:
+    """Return ``places`` of stated prefixes; None of blocks, and where that depends on which side computes a prompt."""
+    apart = deployment.held in ("prefill", "decode") and not pooled and means.local_share > 0
+    if apart or any(request.blocks for request in requests):
+        return None
+    reads = reads_of(deployment, Role.SHARED if pooled else Role.PREFILL, times, requests)
+    total = sum(request.isl for request in requests)
+    read = sum(r.cached_tokens for r, seconds in zip(reads.requests, reads.seconds) if seconds > 0)
+    computed = sum(request.uncached_tokens for request in reads.requests)
+    found = {"hbm": (total - read - computed) / total}
+    found |= {f"tier {tier.name}": 0.0 for tier in deployment.tiers}
+    if deployment.tiers:
+        found[f"tier {deployment.tiers[0].name}"] = read / total
+    return found | {"computed": computed / total}
+
+
+def offered_writes(deployment: Deployment, workload: Workload) -> list[str]:
+    """Say which tiers take fewer writes than split instances offer, of stated prefixes; none where blocks say more."""
+    requests = workload.typical()
+    if any(request.blocks for request in requests):
+        return []
+    computed = sum(request.uncached_tokens for request in requests) / len(requests)
+    tokens = workload.rate * computed / deployment.topology.prefill
+    uses = {t.name: tokens * t.bytes_per_token / t.write_bytes_per_s for t in deployment.tiers}
+    return [
+        f"tier {name} is offered {use:.2f} times the writes that it takes, by each prefill instance"
+        for name, use in uses.items()
+        if use >= 1
+    ]
 
 
 def gain_at_once(
