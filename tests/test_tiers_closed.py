@@ -44,7 +44,7 @@ def load(rate: float, hit_rate: float = 1.0) -> Workload:
 
 def held(bench: Any, where: str, bandwidth: float = 12e9, *, on_link: bool = False) -> Deployment:
     """Two prefill and two decode instances, whose prefixes lie there."""
-    base = bench.deployment("2P2D")
+    base: Deployment = bench.deployment("2P2D")
     tier = KvTier("host", on_link, 1e15, bandwidth, 1e12, 114_688.0, latency_s=1e-3, on_link=on_link)
     return replace(
         base,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from random import Random
 from typing import Any
@@ -195,10 +196,10 @@ def played(
     bench: Any,
     strategy: Strategy,
     deployment: Deployment,
-    rows: list[tuple[float, int, int, int]],
+    rows: Sequence[tuple[float, int, int, int]],
 ) -> list[Any]:
     """Evaluate rows of (arrival, uncached, cached, output), times in ticks, both ways; return the records."""
-    listed = [Request(at * bench.tick, *lengths) for at, *lengths in rows]
+    listed = [Request(at * bench.tick, new, old, out) for at, new, old, out in rows]
     times: Any = dict.fromkeys((deployment.prefill,), bench.RoundTimes())
     one, other = (how(strategy, deployment, listed, Slo(), times) for how in (evaluate, replay))
     assert [bench.seen(r) for r in one.records] == [bench.seen(r) for r in other.records]
