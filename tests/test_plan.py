@@ -166,6 +166,16 @@ def test_a_load_that_varies_is_decided_by_replays() -> None:
     assert best.headroom is not None and best.headroom >= 1
 
 
+def test_replays_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    from costmodel.evaluate.attained import Shares
+
+    monkeypatch.setattr(Closed, "shares", lambda self, layout, topology: Shares(0.95, 0.95, 0.95))
+    found = planned(replace(SMALL, strategies=("colocated",), replays=1, requests=600))
+    said = found.infeasible_reason or ""
+    assert not found.answered and "before the replays allowed are spent (--replays)" in said
+    assert found.plans[0].misses and not found.plans[0].feasible
+
+
 def test_a_plan_that_misses_in_replay_is_never_best(monkeypatch: pytest.MonkeyPatch) -> None:
     """A closed form that takes every deployment for good: the replay refuses the small ones all the same."""
     from costmodel.evaluate.attained import Shares

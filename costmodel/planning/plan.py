@@ -147,7 +147,9 @@ class _Planning:
         if outcome.missed:
             nearest = min(outcome.missed, key=lambda held: held.worst.missing)
             layout, topology = nearest.sized.layout, nearest.sized.topology
-            ended = "the replays allowed are spent (--replays)" if outcome.spent else f"within {most} GPUs"
+            ended = (
+                "before the replays allowed are spent (--replays)" if outcome.spent else f"within {most} GPUs"
+            )
             return (
                 f"no plan attains the target {ended}; nearest: {layout.strategy.name} {topology} of "
                 f"{layout.decode.label()} ({layout.gpus(topology)} GPUs): {misses(nearest, self.workload)}"

@@ -106,9 +106,17 @@ class Search:
                 self.found.plans.append(self._held(sized))
                 done.add(sized.layout.family)
             if self.trials.spent:
-                self.found.spent = True
+                self._take_the_rest(done)
                 break
         return self.found
+
+    def _take_the_rest(self, done: set[tuple[str, str, str]]) -> None:
+        """Where no replay is left: take what is known to hold, though fewer instances might have, too."""
+        self.found.spent = True
+        for _, _, stage, sized, _ in sorted(self._heap, key=lambda entry: entry[:2]):
+            if stage == HELD and sized.layout.family not in done:
+                self.found.plans.append(self._held(sized))
+                done.add(sized.layout.family)
 
     def _push(self, sized: Sized, stage: int, below: Topology | None = None) -> None:
         key = self.key(sized)
