@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import InputError
-from ..serving.deployment import LOADS, PREFIX_HELD
 from .engine import ENGINE_OPTIONS, engine_options, take_engine, together
 from .options import (
     GPU,
@@ -90,11 +89,11 @@ def tier_options() -> Callable[[F], F]:
         option("--reuse", multiple=True, help=f"KV store that all instances share: {form}"),
         option("--hit-rate", type=NOT_NEGATIVE, help="Share of the requests that find their cached tokens; default 1."),
         option(
-            "--prefix-held", type=click.Choice(PREFIX_HELD),
+            "--prefix-held", type=click.Choice(("both", "prefill", "decode", "store")),
             help="Where cached tokens lie; default: in the first tier, without one on both sides.",
         ),
         option(
-            "--load", type=click.Choice(LOADS), default="always",
+            "--load", type=click.Choice(("always", "cheaper")), default="always",
             help="Read what a tier has always, or where that is cheaper than to compute it.",
         ),
     )  # fmt: skip
