@@ -20,6 +20,7 @@ from costmodel.planning.results import Plan, PlanAnswer
 from costmodel.planning.sizing import Sizing, without
 from costmodel.planning.space import Layout, Space, space
 from costmodel.planning.trials import Trials
+from costmodel.questions.tiers import parse_tiers
 from costmodel.serving.deployment import Topology
 from costmodel.serving.scenario import Scenario
 
@@ -316,6 +317,46 @@ def test_mistakes_in_options() -> None:
         planned(SMALL, replace(LOAD, slo=Slo()))
 
 
+# --- KV tiers ----------------------------------------------------------------------------------------
+
+LONG = Workload("long", Arrivals(8.0), Lengths(10000, 0.0), 0, Lengths(150, 0.0), Slo(1.0, 0.04), "here")
+FOUND = replace(LONG, uncached=Lengths(2000, 0.0), cached_tokens=8000, hit_rate=0.7)
+
+
+def with_host_memory(workload: Workload, hardware: tuple[str, ...] = (H100,)) -> PlanAnswer:
+    """Host memory of 500 GiB an instance beside each layout of plain disaggregation and chunked prefills."""
+    scenario = Scenario(LLAMA, H100, offload=parse_tiers(["dram-pcie5,capacity=500GiB"], "--offload"))
+    options = replace(SMALL, hardware=hardware, strategies=("chunked", "disaggregated"), requests=600, top=2)
+    return plan(scenario, workload, options, PRICES)
+
+
+def test_prefixes_in_host_memory_save_gpus() -> None:
+    """Seven of ten prompts compute a fifth of their tokens: 0.3 + 0.7 / 5 = 44 % of the prefills are left."""
+    without_any = planned(replace(SMALL, strategies=("chunked", "disaggregated"), requests=600, top=2), LONG)
+    found = with_host_memory(FOUND)
+    best = {one.strategy: one.gpus for one in without_any.plans if one.feasible}
+    assert found.answered and best
+    for one in found.plans:
+        if one.feasible:
+            assert one.gpus <= best[one.strategy]
+    assert found.plans[0].gpus < without_any.plans[0].gpus
+    said = " ".join(found.about.assumptions)
+    assert "0.7 of all requests find their cached tokens" in said and "KV tiers cost nothing" in said
+    assert "KV tier dram-pcie5: 500 GiB" in said and "KV tiers" not in " ".join(without_any.about.assumptions)
+
+
+def test_pools_of_two_kinds_of_gpus_keep_their_tiers() -> None:
+    scenario = Scenario(LLAMA, H100, offload=parse_tiers(["dram-pcie5,capacity=500GiB"], "--offload"))
+    options = replace(SMALL, hardware=(H100, A100), strategies=("disaggregated",))
+    for layout in space(scenario, FOUND, options, PRICES).layouts:
+        deployment = layout.at(Topology(2, 3))
+        assert [tier.name for tier in deployment.tiers] == ["dram-pcie5"] and deployment.held == "store"
+        assert (deployment.prefill.gpu.name, deployment.decode.gpu.name) == (
+            layout.prefill.hardware, layout.decode.hardware,
+        )  # fmt: skip
+        assert deployment.path.target is deployment.decode and str(deployment.topology) == "2P3D"
+
+
 # --- the command -------------------------------------------------------------------------------------
 
 COMMAND = (
@@ -365,6 +406,9 @@ def test_nothing_feasible_exits_with_1_and_prints_json() -> None:
         (("--rate", "0"), "--rate: '0' is zero"),
         (("--price", "h100-sxm"), "GPU=USD_PER_HOUR"),
         (("--hardware", "h100-smx"), "did you mean"),
+        (("--prefix-held", "store"), "there is no store"),
+        (("--hit-rate", "0.5"), "no prompt has cached tokens"),
+        (("--offload", "dram-pcie6"), "did you mean"),
     ],
 )
 def test_slips_are_named(extra: tuple[str, ...], said: str) -> None:

@@ -33,10 +33,12 @@ from .progress import Progress
 from .scenario import (
     DEFAULT_LINK,
     NOT_NEGATIVE_S,
+    TIER_OPTIONS,
     F,
     later_options,
     take_scenario,
     take_workload,
+    tier_options,
     workload_options,
 )
 
@@ -118,7 +120,8 @@ def plan_options() -> Callable[[F], F]:
 @option("--replays", type=Whole(10_000), default=40, help="Replays at most.")
 @option("--seed", type=Whole(MOST_SEED, least=0), default=1, help="Fixes lengths and gaps.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
-@later_options()
+@tier_options()
+@later_options(*TIER_OPTIONS)
 @answers("plan")
 def command(model: str, **options: Any) -> object:
     """The smallest and the cheapest deployment of MODEL that meets the SLOs.
@@ -132,6 +135,8 @@ def command(model: str, **options: Any) -> object:
         --slo-ttft 1s --slo-tpot 40ms
       costmodel plan Llama-3.1-70B --hardware h100-sxm --trace conv.csv --tp 4,8 --slo-ttft 2s --slo-tpot 60ms \\
         --spare 1 --objective gpus
+      costmodel plan Llama-3.1-8B --hardware h100-sxm --isl 10000 --cached 8000 --hit-rate 0.7 --osl 200 --rate 20 \\
+        --slo-ttft 1s --slo-tpot 40ms --offload dram-pcie5,capacity=500GiB
     """
     from ..inputs.hardware import gpu_names, load_gpu
     from ..inputs.prices import parse_prices

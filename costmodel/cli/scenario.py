@@ -47,10 +47,10 @@ LATER: dict[str, tuple[str | None, str]] = {
         "step times of data-parallel attention are not modelled yet: attention is split by --tp",
     ),
     "--concurrency": (None, "closed loops are not modelled yet: pass an arrival rate with --rate"),
-    "--offload": (None, "KV tiers are compared by recommend, replay and reuse alone"),
+    "--offload": (None, "KV tiers are compared by recommend, replay, plan and reuse alone"),
     "--reuse": (
         None,
-        "KV tiers are compared by recommend, replay and reuse alone: pass --cached for a known prefix",
+        "KV tiers are compared by recommend, replay, plan and reuse alone: pass --cached for a known prefix",
     ),
 }
 

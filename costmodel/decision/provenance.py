@@ -48,6 +48,18 @@ def hardware_label(deployment: Deployment) -> str:
 
 def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: str) -> tuple[str, ...]:
     """Return one sentence for each assumption behind a comparison."""
+    return (
+        *prefix_assumptions(deployment, workload),
+        *serving_assumptions(deployment, rule),
+        f"threshold at {point}",
+        "bands, flips and splits rest on closed-form means (their own error: docs/validation/closed_form.md)",
+        "each evaluation starts empty; figures at the given rate leave out the first fifth and the last twentieth"
+        " of drawn requests, goodput probes count all",
+    )
+
+
+def prefix_assumptions(deployment: Deployment, workload: Workload) -> tuple[str, ...]:
+    """Return one sentence for each assumption about cached tokens and the KV tiers that hold them."""
     cold = workload.cached_tokens == 0 and all(r.cached_tokens == 0 for r in workload.requests)
     return (
         _cached(deployment, workload, cold=cold),
@@ -57,11 +69,6 @@ def assumptions(deployment: Deployment, workload: Workload, rule: Rule, point: s
             else []
         ),
         *tier_assumptions(deployment),
-        *serving_assumptions(deployment, rule),
-        f"threshold at {point}",
-        "bands, flips and splits rest on closed-form means (their own error: docs/validation/closed_form.md)",
-        "each evaluation starts empty; figures at the given rate leave out the first fifth and the last twentieth"
-        " of drawn requests, goodput probes count all",
     )
 
 

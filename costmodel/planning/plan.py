@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..answer import About
-from ..decision.provenance import hardware_sources, not_modelled, serving_assumptions
 from ..errors import InputError
 from ..inputs.prices import Price
 from ..inputs.workload import Workload
 from ..serving.scenario import Scenario
+from .about import about
 from .binding import at_more, binding
 from .bounds import no_room, too_tight
 from .changes import Changes
@@ -198,46 +197,7 @@ class _Planning:
             prices=tuple(price for name, price in self.prices.items() if name in names),
             layouts=len(self.space.layouts),
             replays=self.trials.count,
-            about=self._about(best),
-        )
-
-    def _about(self, best: Held | None) -> About:
-        if best is None:
-            return About(sources=(f"workload {self.workload.name}: {self.workload.chosen}",))
-        layout, topology = best.sized.layout, best.sized.topology
-        deployment = layout.at(topology)
-        warnings = list(deployment.decode.model.warnings)
-        worst, target = best.worst, self.workload.slo.attainment
-        if worst.attained is not None and worst.attained - (worst.sampling or 0.0) < target:
-            warnings.append(
-                f"the best plan attains {worst.attained:.1%} +- {worst.sampling or 0.0:.1%}: within one standard "
-                "error of the target (more --requests settle it)"
-            )
-        if self.trials.capped:
-            warnings.append(
-                "requests stay longer than a replay of 20,000 takes to fill the instances: attainment may be too high"
-            )
-        return About(
-            (
-                *serving_assumptions(deployment, layout.strategy.rule),
-                f"sizes from closed-form attainment, {SLACK:.0%} below the target at first; a plan holds where a "
-                f"replay attains the target (seed {self.options.seed})",
-                "closed form: a request meets both SLOs with the product of its chances, given its lengths; within 3 "
-                "points of a replay in half of all cases, 10 in nine of ten (docs/validation/attainment.md)",
-                "headroom: by closed form, moved by its difference from the replay at the given rate",
-                "changes: one at a time, the best plan's layout sized again by closed form, not replayed",
-                "cost: GPUs alone, on demand; no network, storage or discount",
-            ),
-            (
-                *hardware_sources(deployment),
-                f"workload {self.workload.name}: {self.workload.chosen}",
-                *(
-                    f"price of {price.gpu}, {price.provider} {price.date}: {price.source}"
-                    for price in self.prices.values()
-                ),
-            ),
-            not_modelled(deployment),
-            tuple(warnings),
+            about=about(self._facts(), best),
         )
 
 

@@ -72,15 +72,15 @@ class Layout:
         return self.strategy.rule.threshold if self.strategy.rule else None
 
     def at(self, topology: Topology) -> Deployment:
-        """Return the deployment of so many instances."""
+        """Return the deployment of so many instances; KV tiers are those that prefill instances see."""
         first, last = self.prefill.deployment, self.decode.deployment
         settings = replace(first.settings, token_budget=self.budget)
         if first is last:
             return replace(first, topology=topology, settings=settings)
         path = replace(first.path, target=last.decode)
-        return Deployment(
-            topology, first.prefill, last.decode, first.prefill_pool, last.decode_pool, path, settings
-        )
+        return replace(
+            first, topology=topology, decode=last.decode, decode_pool=last.decode_pool, path=path, settings=settings
+        )  # fmt: skip
 
     def gpus(self, topology: Topology) -> int:
         """GPUs of so many instances."""
