@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
+from costmodel.inputs.hardware import load_gpu
 from costmodel.inputs.tier import PER, SCHEMA, load_tier, tier_names
+from costmodel.memory.parallelism import Parallelism
 from costmodel.questions.inputs import as_model
 from costmodel.questions.show import ask_show
 from costmodel.questions.tiers import kv_tiers, parse_tier, parse_tiers
 from costmodel.serving.handover import KvEnd
+from costmodel.serving.instance import InstanceKind, make_instance
 from costmodel.serving.tiers import kv_shape
 
 FILES = sorted((Path(__file__).resolve().parents[1] / "hardware" / "tiers").glob("*.toml"))
@@ -76,6 +79,13 @@ def test_a_file_says_all_that_is_wrong_with_it(tmp_path: Path) -> None:
         assert part in told
     for part in ("missing key 'values.latency'", "is not a whole number"):
         assert part in told
+
+
+def test_a_size_of_copies_is_stated_once(tmp_path: Path) -> None:
+    text = (Path(FILES[0]).parent / "dram-pcie5-lmcache.toml").read_text()
+    (tmp_path / "bad.toml").write_text(text.replace('"256 KiB"', '"64 KiB"', 1))
+    with pytest.raises(InputError, match=r"pieces\[2\].size: another of pieces has that size"):
+        load_tier(tmp_path / "bad.toml")
 
 
 def test_both_ways_cannot_exceed_both_peaks(tmp_path: Path) -> None:
@@ -144,6 +154,91 @@ def test_windows_are_kept_as_the_last_one_or_token_by_token() -> None:
     # Mistral-7B-v0.1 has windows in all 32 layers of 4,096 B: its blocks are kept, or nothing would be
     (blocks,) = kv_tiers(["dram-pcie5,capacity=1TB"], end("mistralai/Mistral-7B-v0.1"))
     assert (blocks.bytes_per_token, blocks.fixed_bytes) == (32 * 4096, 0)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "stored"),
+    [
+        # gemma-3-27b: 10 full layers and 52 of a window of 1,024, each 2 x 16 heads x 128 x 2 B = 8,192 B a token
+        (100, 62 * 8192 * 100),
+        (1024, 62 * 8192 * 1024),
+        (3000, 10 * 8192 * 3000 + 52 * 8192 * 1024),
+    ],
+)
+def test_a_prefix_shorter_than_a_window_fills_a_part_of_it(tokens: int, stored: int) -> None:
+    (tier,) = kv_tiers(["dram-pcie5,capacity=1TB"], end("google/gemma-3-27b-it"))
+    assert tier.bytes_of(tokens) == stored
+    assert tier.read_s(tokens) == pytest.approx(stored / 55.43e9)
+    # gpt-oss-120b on 16 ranks keeps its 8 heads twice: 36 layers of 2 x 2,048 B, 18 of them with a window of 128
+    (wide,) = kv_tiers(["dram-pcie5,capacity=1TB"], end("gpt-oss-120b", 16))
+    assert wide.bytes_of(64) == 36 * 4096 * 64
+    assert wide.bytes_of(1000) == 18 * 4096 * (1000 + 128)
+
+
+def test_windows_beside_states() -> None:
+    # Qwen3-Next keeps 36 states whatever the length, and no window
+    (tier,) = kv_tiers(["dram-pcie5,capacity=1TB"], end("Qwen/Qwen3-Next-80B-A3B-Instruct"))
+    assert tier.bytes_of(1) == tier.fixed_bytes + tier.bytes_per_token and tier.windows == ()
+
+
+def on_gpus(gpu: str, tp: int = 1) -> InstanceKind:
+    return make_instance(as_model("Llama-3.1-8B"), load_gpu(gpu), Parallelism(tp=tp))
+
+
+@pytest.mark.parametrize(
+    ("text", "gpu", "tp", "reads", "told"),
+    [
+        # PCIe 5.0 x16 of an H100 carries 63 GB/s: of a node's 190 GB/s, or of 8 x 55.43, no more reach it
+        ("store-mooncake-8x400", "h100-sxm", 1, 63e9, "190 GB/s do not reach one instance"),
+        ("store-mooncake-8x400", "h100-sxm", 4, 190e9, None),
+        ("dram-pcie5,count=8", "h100-sxm", 1, 63e9, "443 GB/s do not reach one instance"),
+        ("dram-pcie5,count=8", "h100-sxm", 8, 8 * 55.43e9, None),
+        ("dram-pcie5,bandwidth=500GB/s", "h100-sxm", 2, 126e9, "exceeds its peak, 63 GB/s"),
+        ("dram-pcie5", "a100-sxm-80gb", 2, 63e9, "the peak of PCIe of 2 x a100-sxm-80gb"),  # 2 x 31.5
+        ("nvme-gen4,count=12,write=1GB/s", "h100-sxm", 1, 63e9, "reads at 63 GB/s"),  # 12 x 6.5 = 78
+        ("dram-c2c", "gb200", 1, 450e9, None),  # a wire of its own
+        ("dram-pcie5,count=2", "b300-sxm", 1, 2 * 55.43e9, None),  # its file states no PCIe
+    ],
+)
+def test_no_tier_is_faster_than_the_pcie_of_the_gpus(
+    text: str, gpu: str, tp: int, reads: float, told: str | None
+) -> None:
+    (tier,) = kv_tiers([f"{text},capacity=1TB"], on_gpus(gpu, tp))
+    assert tier.read_bytes_per_s == pytest.approx(reads)
+    assert tier.peak_read_bytes_per_s is None or tier.peak_read_bytes_per_s >= reads * (1 - 1e-9)
+    assert any(told in warning for warning in tier.warned) if told else not tier.warned
+    assert tier.write_bytes_per_s <= (500e9 if gpu in ("gb200", "b300-sxm") else tp * 63e9)
+
+
+def test_what_reads_are_counted_with_depends_on_the_size_of_copies() -> None:
+    # Qwen2.5-0.5B on 2 ranks: 24 layers x 1 head x 64 x 2 x 2 B = 6,144 B a token, 1.57 MB a chunk of 256: from
+    # 256 KiB in 20.165 us to 16 MiB in 342.392 us, 1,572,864 B take 20.165 + 322.227 x 1,310,720 / 16,515,072 =
+    # 45.739 us: 34.388 GB/s of each of two wires
+    (tier,) = kv_tiers(["dram-pcie5-lmcache,capacity=1TB,write=1GB/s"], end("Qwen/Qwen2.5-0.5B", 2))
+    assert tier.read_bytes_per_s == pytest.approx(2 * 34.388e9, rel=1e-4)
+    assert any("34.4 GB/s a gpu, as measured with copies of 1.57 MB" in said for said in tier.told)
+    # 8 tokens of a rank are 49 kB, below the smallest that was measured
+    (small,) = kv_tiers(["dram-pcie5-lmcache,capacity=1TB,write=1GB/s,chunk=8"], end("Qwen/Qwen2.5-0.5B", 2))
+    assert small.read_bytes_per_s == 8e9
+    assert any("smaller than any that were measured" in said for said in small.warned)
+    (given,) = kv_tiers(["dram-pcie5-lmcache,capacity=1TB,bandwidth=40GB/s"], end("Qwen/Qwen2.5-0.5B"))
+    assert given.read_bytes_per_s == 40e9 and not given.told
+    # copies of 134 kB a token: 256 tokens of one rank are beyond 16 MiB
+    (own,) = kv_tiers(
+        ["dram-pcie5-lmcache,capacity=1TB,write=1GB/s,bytes_per_token=134kB"], end("gpt-oss-120b")
+    )
+    assert own.read_bytes_per_s == 49e9
+    (drive,) = kv_tiers(["nvme-gen4,capacity=1TB,write=1GB/s"], end("gpt-oss-120b"))
+    assert drive.read_bytes_per_s == 6.5e9
+    assert "4.67 GB/s to 7.11 GB/s by the size of copies" in drive.told[0]
+
+
+def test_ports_of_hand_overs_may_be_said_to_be_shared_or_not() -> None:
+    texts = ("store-ib-ndr", "store-ib-ndr,on_link=no", "dram-pcie5,on_link=yes", "dram-c2c")
+    found = [kv_tiers([f"{text},capacity=1TB"], end("gpt-oss-120b"))[0] for text in texts]
+    assert [(tier.on_link, tier.wire) for tier in found] == [
+        (True, "infiniband"), (False, None), (True, None), (False, "c2c")
+    ]  # fmt: skip
 
 
 def test_given_values_come_first() -> None:

@@ -167,6 +167,7 @@ def bandwidth_form(parabola: Parabola, tier: KvTier, prefix: int) -> Symbolic:
     """Return the closed form of the bandwidth above which loading so many tokens pays, at their number of pieces."""
     symbols = load_advantage.symbols()
     values = {**_values(tier, parabola), "prefix": float(prefix)}
+    values["sequence_fixed_bytes"] = tier.fixed_of(prefix)
     del values["tier_bytes_per_s"]
     numbers = {symbols[name]: value for name, value in values.items()}
     form, count, _ = _pieces_frozen("tier_bytes_per_s")

@@ -23,6 +23,8 @@ from ..units import Dimension
 TIERS = "tiers"
 KINDS = ("dram", "nvme", "remote")
 PER = ("gpu", "drive", "port", "node")
+#: What a tier is read over, by the kinds of links; c2c: a wire to host memory of its own, which is not PCIe.
+WIRES = ("pcie", "c2c", "infiniband", "ethernet", "efa")
 #: What one copy holds: a chunk of all layers, or the keys or values of one layer of it.
 PIECES = ("chunk", "layer")
 
@@ -52,15 +54,16 @@ class Tier:
     """A tier as its file states it. Bandwidths are of one GPU, drive, port or node, as ``per`` says.
 
     ``read_bandwidth`` and ``write_bandwidth`` are peaks, ``sustained_...`` measured, ``both_ways`` the sum of both
-    directions at once. ``shared``: one store serves all instances. ``on_link``: it is read through the ports that
-    hand-overs use. ``per_rank``: every tensor-parallel rank stores what it holds, so that what ranks hold alike is
-    stored as often.
+    directions at once. ``wire``: what it is read over. ``shared``: one store serves all instances. ``on_link``: it is
+    read through the ports that hand-overs use, where those are of its wire. ``per_rank``: every tensor-parallel rank
+    stores what it holds, so that what ranks hold alike is stored as often.
     """
 
     name: str
     title: str
     kind: str
     per: str
+    wire: str
     shared: bool
     on_link: bool
     per_rank: bool
@@ -112,7 +115,7 @@ def load_tier(name_or_path: str | Path) -> Tier:
     """Return a packaged tier, or that of a TOML file. Raises InputError with all problems of the file."""
     source = locate(name_or_path, HARDWARE, TIERS, "tier")
     reader = Reader(load_toml(source), str(source))
-    words = ("name", "title", "kind", "per", "shared", "on_link", "per_rank")
+    words = ("name", "title", "kind", "per", "wire", "shared", "on_link", "per_rank")
     reader.keys((*words, "values", "sources"), ("absent", "pieces", "piece"))
     values, absent = sourced_values(reader, SCHEMA, (), explained=tuple(SCHEMA), may_be_zero=("latency",))
     whole_count(reader, values, "chunk_tokens")
@@ -130,6 +133,7 @@ def load_tier(name_or_path: str | Path) -> Tier:
         title=reader.text("title"),
         kind=reader.choice("kind", KINDS),
         per=reader.choice("per", PER),
+        wire=reader.choice("wire", WIRES),
         shared=_flag(reader, "shared"),
         on_link=_flag(reader, "on_link"),
         per_rank=_flag(reader, "per_rank"),
@@ -162,7 +166,7 @@ def _pieces(reader: Reader, values: Mapping[str, Sourced]) -> tuple[Piece, ...]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         reader.note("pieces: expected tables [[pieces]], each with size, bandwidth and source")
         return ()
-    sources, found = reader.sub("sources").table, []
+    sources, found = reader.sub("sources").table, list[Piece]()
     peak = values.get("read_bandwidth")
     for number, row in enumerate(rows, 1):
         each = Reader(row, reader.where, path=f"pieces[{number}]", problems=reader.problems)
@@ -173,5 +177,7 @@ def _pieces(reader: Reader, values: Mapping[str, Sourced]) -> tuple[Piece, ...]:
         size, rate = each.quantity("size", "byte"), each.quantity("bandwidth", "byte/second")
         if peak and rate > peak.value:
             each.note(f"{each.name('bandwidth')}: exceeds values.read_bandwidth, {peak.text!r}")
+        if size and any(size == piece.size_bytes for piece in found):
+            each.note(f"{each.name('size')}: another of pieces has that size; state each size once")
         found.append(Piece(size, rate, str(sources.get(cited, cited))))
     return tuple(sorted(found, key=lambda piece: piece.size_bytes))

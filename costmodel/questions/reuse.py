@@ -134,7 +134,7 @@ def ask_reuse(
         if asked.turns and asked.turn_tokens and asked.osl
         else (),
         measured=measured_of(asked.measured, shape.bytes_per_token, times) if asked.measured else None,
-        about=about_reuse(end, kind, chosen, asked, rows),
+        about=about_reuse(end, kind, chosen, below, asked, rows),
     )
 
 

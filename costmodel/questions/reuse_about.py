@@ -8,7 +8,7 @@ from ..answer import About
 from ..serving.band import told_of, used_kinds
 from ..serving.handover import HoldsKv
 from ..serving.instance import InstanceKind, fits_used
-from ..serving.tiers import kv_shape
+from ..serving.tiers import KvTier, kv_shape
 from .inputs import context_warnings, model_source
 from .reuse_loads import PrefixRow
 from .reuse_options import ReuseOptions
@@ -19,12 +19,14 @@ def about_reuse(
     end: HoldsKv,
     kind: InstanceKind | None,
     chosen: Sequence[TierOption],
+    below: Sequence[KvTier],
     asked: ReuseOptions,
     rows: Sequence[PrefixRow],
 ) -> About:
     """Return the assumptions, sources and warnings of an answer; what was left out of it."""
     said = ["nobody else reads from a tier meanwhile, and nothing hides a load", *_said(asked, rows)]
     said += [note for option in chosen for note in option.notes()]
+    said += [note for tier in below for note in tier.told]
     if kv_shape(end).fixed_bytes and chosen:
         said.append(
             "of layers with windows a tier keeps a sequence's last window, whole (windows=all: every token)"
@@ -36,7 +38,7 @@ def about_reuse(
     if kind is not None and kind.stack is None:
         left_out.append("host and scheduler time between steps (--stack)")
     sources = [model_source(end.model), *(line for option in chosen for line in option.sources())]
-    warnings = [*_warnings(chosen)]
+    warnings = [warning for tier in below for warning in tier.warned]
     if kind is not None:
         found, borrowed = _fits(kind)
         sources, warnings = [*sources, *found], [*warnings, *borrowed]
@@ -83,15 +85,3 @@ def _said(asked: ReuseOptions, rows: Sequence[PrefixRow]) -> list[str]:
     if any(row.mooncake_bytes_per_s is not None for row in rows):
         said.append("Mooncake's rule: peak rate, and b = 22 whatever the model's widths")
     return said
-
-
-def _warnings(chosen: Sequence[TierOption]) -> tuple[str, ...]:
-    """Say which bandwidth is beyond its wire's peak, and which software's copies are small."""
-    found = []
-    for option in chosen:
-        peak, counted = option.tier.value("read_bandwidth"), option.read_bytes_per_s
-        if peak is not None and counted is not None and counted > peak * (1 + 1e-9):
-            found.append(
-                f"{option.tier.name}: {counted / 1e9:g} GB/s a {option.tier.per} exceeds its peak, {peak / 1e9:g} GB/s"
-            )
-    return tuple(found)

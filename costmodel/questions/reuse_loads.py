@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..decision.breakeven import Root, Symbolic
 from ..decision.loading import bandwidth_form, bandwidth_root, tokens_form, tokens_root
 from ..formulas import reuse as book
-from ..inputs.model import Attention, LatentAttention, Model
-from ..memory.kv import bytes_per_gpu
 from ..serving.handover import HoldsKv
-from ..serving.tiers import KvTier
+from ..serving.tiers import KvTier, copy_sizes
 from .reuse_hits import NO_CAPACITY
 from .reuse_times import NEEDS_GPU, UNKNOWN, Times, mooncake_rule
 from .tiers import TierOption
@@ -137,8 +134,7 @@ def prefix_row(end: HoldsKv, times: Times, prefix: int, uncached: int, kv_bytes:
 def load_row(tier: KvTier, option: TierOption, times: Times, row: PrefixRow) -> LoadRow:
     """Return what loading a prefix from a tier takes, and gains."""
     prefix, load = row.prefix_tokens, tier.read_s(row.prefix_tokens)
-    stored = tier.bytes_per_token * prefix + tier.fixed_bytes
-    peak = _peak(tier, option)
+    stored, peak = tier.bytes_of(prefix), tier.peak_read_bytes_per_s
     form = numeric = None
     if times.known and row.recompute_s is not None:
         numeric = bandwidth_root(row.recompute_s, tier, prefix)
@@ -171,14 +167,6 @@ def load_row(tier: KvTier, option: TierOption, times: Times, row: PrefixRow) -> 
     )
 
 
-def _peak(tier: KvTier, option: TierOption) -> float | None:
-    """Peak of all paths, scaled as the bandwidth that counts; what was given above it is its own peak."""
-    stated, counted = option.tier.value("read_bandwidth"), option.read_bytes_per_s
-    if stated is None or not counted:
-        return None
-    return tier.read_bytes_per_s * max(1.0, stated / counted)
-
-
 def tier_row(end: HoldsKv, tier: KvTier, option: TierOption, times: Times, row: PrefixRow) -> TierRow:
     """Return a tier with its break-even length.
 
@@ -194,7 +182,7 @@ def tier_row(end: HoldsKv, tier: KvTier, option: TierOption, times: Times, row: 
         form = tokens_form(times.parabola(around, uncached), tier)
     bounded = math.isfinite(tier.capacity_bytes)
     factor, both = _duplex(option)
-    size, rate, why = _pieces(end, option)
+    size, rate, why = _pieces(end, tier, option)
     value = form.root.value if form else None
     return TierRow(
         name=tier.name,
@@ -242,27 +230,12 @@ def _duplex(option: TierOption) -> tuple[float | None, str | None]:
     return float(book.duplex_factor(both, one.value)), None
 
 
-def _pieces(end: HoldsKv, option: TierOption) -> tuple[float | None, float | None, str | None]:
+def _pieces(end: HoldsKv, tier: KvTier, option: TierOption) -> tuple[float | None, float | None, str | None]:
     """Return bytes of one copy on one rank and the bandwidth measured with that size, or why there is none."""
-    tier = option.tier
-    if tier.piece is None or tier.chunk_tokens is None:
+    if option.tier.piece is None:
         return None, None, "no software's layout is stated for it"
-    sizes = piece_bytes(end.model, end.kv_dtype, end.tp, tier.chunk_tokens, tier.piece)
+    own = tier.bytes_per_token if "bytes_per_token" in option.given else None
+    sizes = copy_sizes(option.tier, end, tier.chunk_tokens, own)
     if not sizes:
         return None, None, "no layer caches tokens"
-    return min(sizes), tier.bandwidth_of_pieces(min(sizes)), None
-
-
-def piece_bytes(model: Model, kv_dtype: str, tp: int, tokens: int, piece: str) -> Sequence[float]:
-    """Return the bytes of one copy of ``tokens`` tokens on one rank: of all layers, or of each kind of layer.
-
-    Copies by layer hold its keys or its values; a latent is one.
-    """
-    each = [
-        (count, bytes_per_gpu(mixer, kv_dtype, tp) * tokens, isinstance(mixer, LatentAttention))
-        for mixer, count in model.mixers
-        if isinstance(mixer, Attention | LatentAttention) and bytes_per_gpu(mixer, kv_dtype, tp)
-    ]
-    if piece == "chunk":
-        return [sum(count * size for count, size, _ in each)] if each else []
-    return [size if latent else size / 2 for _, size, latent in each]
+    return min(sizes), option.tier.bandwidth_of_pieces(min(sizes)), None

@@ -273,7 +273,7 @@ def _tier_row(name: str) -> dict[str, object]:
 def _tier_entry(name: str) -> PathEntry:
     tier = load_tier(name)
     properties: dict[str, object] = {
-        key: getattr(tier, key) for key in ("kind", "per", "shared", "on_link", "per_rank", "piece")
+        key: getattr(tier, key) for key in ("kind", "per", "wire", "shared", "on_link", "per_rank", "piece")
     }
     properties |= {
         f"copies of {format_si(piece.size_bytes, 'byte', binary=True)}": format_si(

@@ -24,6 +24,7 @@ KEYS: dict[str, Dimension | None] = {
     "bytes_per_token": "byte",
     "count": "1",
     "shared": None,
+    "on_link": None,
     "per_rank": None,
     "windows": None,
 }
@@ -39,6 +40,7 @@ class TierOption:
 
     tier: Tier
     given: Mapping[str, float | bool] = field(hash=False)
+    option: str = "--tier"
 
     @property
     def capacity_bytes(self) -> float | None:
@@ -79,6 +81,8 @@ class TierOption:
             count=None if count is None else int(count),
             per_rank=self._flag("per_rank"),
             whole_windows=self._flag("windows"),
+            on_link=self._flag("on_link"),
+            option=self.option,
         )
 
     def notes(self) -> tuple[str, ...]:
@@ -88,7 +92,7 @@ class TierOption:
             stated = self.tier.used(direction)
             if self._given_rate(direction) is not None:
                 said.append(f"{direction}s as given")
-            elif stated is not None:
+            elif stated is not None and not (direction == "read" and self.tier.pieces and self.tier.piece):
                 measured = f"sustained_{direction}" in self.tier.values
                 basis = "measured" if measured else "peak: no measured figure"
                 said.append(f"{direction}s at {stated.text} a {self.tier.per} ({basis})")
@@ -140,7 +144,7 @@ def parse_tier(text: str, option: str = "--tier") -> TierOption:
         if key in given:
             raise InputError(f"{option} {name}: {key} is given twice")
         given[key] = _value(key, value, f"{option} {name}: {key}")
-    return TierOption(tier, given)
+    return TierOption(tier, given, option)
 
 
 def _value(key: str, text: str, what: str) -> float | bool:

@@ -87,13 +87,15 @@ class Scenario:
         )
         pools = [kv_pool(kind, self.engine) for kind in (prefill, decode)]
         asked = (*self.offload, *self.reuse)
+        tiers = fastest_first([
+            *(wired(replace(one.kv_tier(prefill), shared=False), path) for one in self.offload),
+            *(wired(replace(one.kv_tier(prefill), shared=True), path) for one in self.reuse),
+        ])  # fmt: skip
+        rates = tuple(said for tier in tiers for said in tier.told)
         return Deployment(
             topology, prefill, decode, pools[0], pools[1], path, self.settings,
-            tiers=fastest_first([
-                *(replace(one.kv_tier(prefill), shared=False) for one in self.offload),
-                *(replace(one.kv_tier(prefill), shared=True) for one in self.reuse),
-            ]),
-            tiers_told=tuple(note for one in asked for note in one.notes()),
+            tiers=tiers,
+            tiers_told=(*(note for one in asked for note in one.notes()), *rates),
             tiers_sources=tuple(source for one in asked for source in one.sources()),
         )  # fmt: skip
 
@@ -107,6 +109,11 @@ class Scenario:
             model, gpu, layout, dtype=self.dtype, kv_dtype=self.kv_dtype, efficiency=self.efficiency,
             stack=self.stack, expert_skew=self.expert_skew,
         )  # fmt: skip
+
+
+def wired(tier: KvTier, path: Handover) -> KvTier:
+    """Return a tier whose reads cross the ports of hand-overs only where both are of one kind of wire."""
+    return replace(tier, on_link=tier.on_link and tier.wire in (None, path.link.kind))
 
 
 def fastest_first(tiers: Sequence[KvTier]) -> tuple[KvTier, ...]:
