@@ -30,6 +30,10 @@ def about(facts: Facts, best: Held | None) -> About:
             "points of a replay in half of all cases, 10 in nine of ten (docs/validation/attainment.md)",
             "headroom: by closed form, moved by its difference from the replay at the given rate",
             "changes: one at a time, the best plan's layout sized again by closed form, not replayed",
+            "band: all step times times one factor; each kind of operator and the whole step at its edge, by what that "
+            "adds to the GPU time of a mean request, combined by root-sum-square; copies and tiers as they are",
+            "sizes at moved step times: by closed form, as the plan's difference from its own size there; by replays "
+            "where it cannot vouch; the next kind of plan at the same factor, of other GPUs also each alone",
             *_costs(deployment),
         ),
         (*hardware_sources(deployment), workload, *prices),

@@ -9,6 +9,7 @@ from ..evaluate.attained import NONE, Shares, attained, few, paced, prompt
 from ..evaluate.closed import ClosedForm, Means
 from ..evaluate.trust import refusal
 from ..inputs.workload import Workload
+from ..serving.band import WHOLE, factors
 from ..serving.deployment import Topology
 from ..serving.instance import InstanceKind
 from ..serving.step import StepTimes
@@ -19,10 +20,13 @@ POINTS, _OF_A_TRACE = 40, 8
 
 
 class Closed:
-    """Closed forms of every layout at one workload. Load that varies counts as if it did not: it orders, no more."""
+    """Closed forms of every layout at one workload, step times ``factor`` times as long.
 
-    def __init__(self, workload: Workload) -> None:
-        self.given = workload
+    Load that varies counts as if it did not: it orders, no more.
+    """
+
+    def __init__(self, workload: Workload, factor: float = 1.0) -> None:
+        self.given, self.factor = workload, factor
         self.workload = steady(workload)
         self._times: dict[InstanceKind, StepTimes] = {}
         self._forms: dict[tuple[Unit, Unit], ClosedForm] = {}
@@ -31,19 +35,33 @@ class Closed:
 
     def under(self, workload: Workload) -> Closed:
         """Return the same at another rate, or with other SLOs."""
-        other = Closed(workload)
+        other = Closed(workload, self.factor)
         other._times = self._times
         other._forms = {pair: form.on(form.deployment, other.workload) for pair, form in self._forms.items()}
         return other
+
+    def moved(self, factor: float) -> Closed:
+        """Return the same with every step time multiplied."""
+        other = Closed(self.given, self.factor * factor)
+        other._times = {
+            kind: times.with_factors(factors(kind, WHOLE, other.factor - 1))
+            for kind, times in self._times.items()
+        }
+        return other
+
+    def _steps(self, kind: InstanceKind) -> StepTimes:
+        """Return the step times of a kind of instance, once."""
+        if kind not in self._times:
+            off = factors(kind, WHOLE, self.factor - 1) if self.factor != 1 else {}
+            self._times[kind] = StepTimes(kind, off)
+        return self._times[kind]
 
     def form(self, layout: Layout, topology: Topology) -> ClosedForm:
         """Return the closed form of a layout's deployment."""
         pair = layout.prefill, layout.decode
         deployment = layout.at(topology)
         if pair not in self._forms:
-            for kind in deployment.kinds:
-                self._times.setdefault(kind, StepTimes(kind))
-            own = {kind: self._times[kind] for kind in deployment.kinds}
+            own = {kind: self._steps(kind) for kind in deployment.kinds}
             points = _OF_A_TRACE if self.workload.requests else POINTS
             self._forms[pair] = ClosedForm(deployment, self.workload, own, points)
         return self._forms[pair].on(deployment)

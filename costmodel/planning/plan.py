@@ -10,6 +10,7 @@ from ..inputs.prices import Price
 from ..inputs.workload import Workload
 from ..serving.scenario import Scenario
 from .about import about
+from .band import Bands
 from .binding import at_more, binding
 from .bounds import no_room, too_tight
 from .changes import Changes
@@ -17,7 +18,7 @@ from .closed import Closed
 from .headroom import Headroom, Rates
 from .options import PlanOptions
 from .placement import placement
-from .results import Binding, Change, Plan, PlanAnswer
+from .results import Binding, Change, Plan, PlanAnswer, PlanBand, PlanMargin
 from .search import SLACK, Held, Outcome, Search
 from .sizing import Sizing, without
 from .space import space
@@ -58,7 +59,7 @@ class _Planning:
     def answer(self) -> PlanAnswer:
         reason = self._impossible()
         if reason is not None:
-            return self._told((), (), (), (), reason, None)
+            return self._told((), (), (), (), reason, None, None, PlanMargin())
         goal = max(1e-6, self.workload.slo.attainment - SLACK)
         sizing = Sizing(self.closed, goal, self.options.spare)
         search = Search(self.space.layouts, sizing, self.trials, self.options, priced=self.unpriced is None)
@@ -77,7 +78,12 @@ class _Planning:
             Plan(**_typed(plan_fields(facts, held, self._name(number, held), by, room)))
             for number, ((held, by), room) in enumerate(zip(plans, rooms), 1)
         )
-        return self._told(told, _pareto(told), rows, changes, reason, best)
+        bands = Bands(facts, search, best) if best else None
+        band = bands.band() if bands else None
+        margin = (
+            bands.margin([one.name for one in told], [held for held, _ in plans]) if bands else PlanMargin()
+        )
+        return self._told(told, _pareto(told), rows, changes, reason, best, band, margin)
 
     def _binding(
         self, best: Held, plans: Sequence[tuple[Held, str]], rooms: Sequence[Headroom]
@@ -171,6 +177,8 @@ class _Planning:
         changes: tuple[Change, ...],
         reason: str | None,
         best: Held | None,
+        band: PlanBand | None,
+        margin: PlanMargin,
     ) -> PlanAnswer:
         workload, options, scenario = self.workload, self.options, self.scenario
         model = scenario.model if isinstance(scenario.model, str) else scenario.model.name
@@ -190,6 +198,8 @@ class _Planning:
             spare=options.spare,
             max_gpus=options.max_gpus,
             plans=plans,
+            band=band,
+            **_typed(vars(margin)),
             pareto=pareto,
             binding=rows,
             changes=changes,
@@ -201,7 +211,7 @@ class _Planning:
         )
 
 
-def _typed(fields: dict[str, object]) -> dict[str, Any]:
+def _typed(fields: Mapping[str, object]) -> dict[str, Any]:
     return dict(fields)
 
 

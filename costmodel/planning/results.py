@@ -88,10 +88,47 @@ class Change:
 
 
 @dataclass(frozen=True)
+class PlanBand:
+    """What the best plan's layout takes where all step times are off by ``step_time_factor``: shorter ones the ``low``
+    figures, longer ones the ``high`` ones. None with a reason: dollars without a price, the rest by ``low_reason`` and
+    ``high_reason``. ``attainment_if_slower``: of the plan as it is (the spares down), replayed at the longer ones.
+    """
+
+    step_time_factor: float
+    topology_low: str | None
+    topology_high: str | None
+    gpus_low: int | None
+    gpus_high: int | None
+    usd_per_hour_low: float | None
+    usd_per_hour_high: float | None
+    low_reason: str | None
+    high_reason: str | None
+    holds_if_slower: bool
+    attainment_if_slower: float | None
+    attainment_if_slower_reason: str | None
+
+
+@dataclass(frozen=True)
+class PlanMargin:
+    """What the next best plan of another kind (strategy and GPUs) costs over the best one, by the objective.
+
+    ``margin_low`` and ``margin_high``: the same ratio at moved step times. ``too_close``: the next best may reach it.
+    """
+
+    runner_up: str | None = None
+    margin: float | None = None
+    margin_low: float | None = None
+    margin_high: float | None = None
+    margin_reason: str | None = None
+    too_close: bool | None = None
+
+
+@dataclass(frozen=True)
 class PlanAnswer:
     """Deployments that meet the SLOs, best first, then those that a replay refused.
 
-    ``pareto``: names of plans that no other beats in cost, GPUs and headroom (where all have one) at once.
+    ``pareto``: names of plans that no other beats in cost, GPUs and headroom (where all have one) at once. ``band``: of
+    the best plan; ``margin`` and what follows are those of :class:`PlanMargin`.
     """
 
     schema: str
@@ -108,6 +145,13 @@ class PlanAnswer:
     spare: int
     max_gpus: int
     plans: tuple[Plan, ...]
+    band: PlanBand | None
+    runner_up: str | None
+    margin: float | None
+    margin_low: float | None
+    margin_high: float | None
+    margin_reason: str | None
+    too_close: bool | None
     pareto: tuple[str, ...]
     binding: tuple[Binding, ...]
     changes: tuple[Change, ...]

@@ -11,6 +11,7 @@ from ..evaluate.ideal import Ideal
 from ..evaluate.replay import replay
 from ..evaluate.timeline import Record, Run
 from ..inputs.workload import Request, Workload
+from ..serving.band import WHOLE, factors
 from ..serving.deployment import Topology
 from ..serving.instance import InstanceKind
 from ..serving.table import StepTable
@@ -46,7 +47,7 @@ class Trial:
 
 
 class Trials:
-    """Replays at one workload, each once: the same requests for every layout."""
+    """Replays at one workload, each once: the same requests for every layout, at the step times of ``closed``."""
 
     def __init__(self, workload: Workload, closed: Closed, options: PlanOptions) -> None:
         self.workload, self.closed, self.options = workload, closed, options
@@ -97,7 +98,8 @@ class Trials:
             return Trial(False, slo="stability", short=role, reason=said, missing=math.inf)
         deployment, requests = layout.at(topology), self.requests(layout, topology)
         for kind in deployment.kinds:
-            self._tables.setdefault(kind, StepTable(kind))
+            if kind not in self._tables:
+                self._tables[kind] = _table(kind, self.closed.factor)
         tables = {kind: self._tables[kind] for kind in deployment.kinds}
         self.options.progress(
             f"replay {self.count + 1}: {layout.strategy.name} {topology} of {layout.decode.label()}, "
@@ -137,6 +139,11 @@ class Trials:
             tpot_at_target_s=summary.quantile(tpot, slo.attainment) if tpot else None,
             preempted_share=sum(record.preempted > 0 for record in done) / len(done),
         )
+
+
+def _table(kind: InstanceKind, factor: float) -> StepTable:
+    """Return step times of a kind of instance, all of them ``factor`` times as long."""
+    return StepTable(kind) if factor == 1 else StepTable(kind, factors(kind, WHOLE, factor - 1))
 
 
 class _Watch:

@@ -43,6 +43,7 @@ def page(answer: PlanAnswer, detail: bool) -> Page:
         if any(plan.attainment_closed_reason for plan in answer.plans):
             blocks.append("?: what the closed form cannot vouch for, or does not have; --detail says why")
         blocks += [f"{plan.name}: {plan.misses}" for plan in answer.plans if plan.misses]
+    blocks += [text for text in (_band(answer), _margin(answer)) if text]
     if answer.pareto:
         known = all(plan.headroom is not None for plan in answer.plans if plan.feasible)
         by = "cost, GPUs and headroom" if known else "cost and GPUs"
@@ -92,6 +93,48 @@ def _terms(answer: PlanAnswer) -> str:
         f"{answer.attainment_target:.0%}{spare}, at most {answer.max_gpus} GPUs; {answer.layouts:,} layouts of "
         f"{', '.join(answer.hardware)} by closed form, {answer.replays} replays; by {answer.objective}."
     )
+
+
+def _band(answer: PlanAnswer) -> str:
+    """Say what the best plan's layout takes where step times are off, and whether the plan holds at longer ones."""
+    band = answer.band
+    if band is None:
+        return ""
+    low, high = (
+        _size(*figures)
+        for figures in (
+            (band.gpus_low, band.usd_per_hour_low, band.low_reason),
+            (band.gpus_high, band.usd_per_hour_high, band.high_reason),
+        )
+    )
+    why = band.attainment_if_slower_reason or ""
+    attained = (
+        f"{_share(band.attainment_if_slower)} attained" if band.attainment_if_slower is not None else why
+    )
+    return (
+        f"Step times may be off by a factor of {band.step_time_factor:.2f}. The best plan's layout takes {low} at "
+        f"shorter ones, {high} at longer ones; as it is, it {'holds' if band.holds_if_slower else 'does NOT hold'} at "
+        f"longer ones ({attained})."
+    )
+
+
+def _size(gpus: int | None, usd: float | None, reason: str | None) -> str:
+    if gpus is None:
+        return f"an unknown number ({reason})"
+    return f"{gpus} GPUs" + ("" if usd is None else f" ({usd:,.2f} USD/h)")
+
+
+def _margin(answer: PlanAnswer) -> str:
+    """Say what the next best kind of plan costs beside the best, and whether it may overtake it."""
+    if answer.margin is None:
+        return f"No margin: {answer.margin_reason}." if answer.margin_reason else ""
+    band = "" if answer.margin_low is None else f" ({answer.margin_low:.2f} .. {answer.margin_high:.2f})"
+    reason = f": {answer.margin_reason}" if answer.margin_reason else ""
+    known = "; whether it may reach the best is not known" if answer.too_close is None else ""
+    close = "; too close to call" if answer.too_close else known
+    what = "USD/h" if answer.objective == "cost" else "GPUs"
+    times = f"{answer.margin:.2f}{band} times the {what}"
+    return f"The next kind of plan, {answer.runner_up}, takes {times}{close}{reason}."
 
 
 def _plans(answer: PlanAnswer) -> Table:
