@@ -13,6 +13,8 @@ from costmodel.evaluate.closed import ClosedForm, Means
 from costmodel.evaluate.prompts import Moments, moments
 from costmodel.evaluate.summary import mean_ledger
 from costmodel.inputs.workload import Arrivals, Lengths, Slo, Workload
+from costmodel.serving.scenario import Scenario
+from costmodel.serving.step import step_times
 from costmodel.serving.strategies import (
     CHUNKED,
     COLOCATED,
@@ -253,3 +255,18 @@ def test_stability_agrees_with_the_reference(
         run = bench.evaluate(strategy, deployment, own.sample(900, 1), own.slo)
         beyond.append(run.span_s / run.records[-1].request.arrival_s - 1)
     assert 0 < beyond[0] < 0.1 and beyond[1] > 0.25, beyond
+
+
+@pytest.mark.parametrize("isl", [64, 511, 2048])
+def test_a_prompt_that_shares_a_step_is_no_faster_than_alone(isl: int) -> None:
+    # It leaves no step before its end, and a step with others in it takes no less than one without.
+    scenario = Scenario("Llama-3.1-8B", "h100-sxm", tp=4, topology="2P3D")
+    deployment = scenario.deployment()
+    lengths = Lengths(isl, 0.0), Lengths(1, 0.0)
+    workload = Workload("short", Arrivals(100.0), lengths[0], 0, lengths[1], Slo(), "fixed")
+    form = ClosedForm(deployment, workload, step_times(deployment.kinds))
+    for strategy in (COLOCATED, CHUNKED):
+        means = form.means(strategy)
+        assert means.accounts is not None and means.ttft_s is not None
+        assert means.accounts["stretch"] >= -1e-9 * means.ideal_s
+        assert means.ttft_s >= (1 - 1e-9) * form.ideal_prefill

@@ -221,7 +221,7 @@ def mixed_station(
             step=step, busy=min(1.0, batch), swing=mixed(many)[0] / chunk(many) * size / whole - 1
         )
     wait = (1 - busy) * lag + (line.mean_wait() if line else 0.0)
-    service = busy * full.mean + (1 - busy) * moments(found.alone, offered.weights).mean
+    service = moments(found.alone, offered.weights).mean  # shared or not: nobody leaves a step before its end
     service += line.mean_behind() if line else 0.0
     waits, some = (line.mean_wait(), _waiting(line)) if line else (0.0, 0.0)
 

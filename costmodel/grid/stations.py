@@ -234,7 +234,7 @@ class MixedStation:
         lag = np.minimum(1.0, batch[stable]) * step[stable] / 2
         found.gap[stable] = mixed.gap[stable]
         found.wait[stable] = (1 - busy) * lag + wait
-        found.service[stable] = busy * own.full + (1 - busy) * own.alone + behind
+        found.service[stable] = own.alone + behind
         return found
 
     def _in_chunks(self, mixed: _Mixed, batch: Array) -> _Own:
