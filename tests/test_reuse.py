@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,14 +68,71 @@ def test_break_evens_that_are_none_say_why() -> None:
     cheap, dear = Parabola(1e-3, 0.0), Parabola(1e-5, 0.0)
     below = tier(chunk_tokens=8)
     always = tokens_root(cheap.seconds, below, 1000)
-    assert always.value == 8 and "every length" in always.regime
+    assert always.value == 1 and "every length up to 1,000" in always.regime
     assert tokens_form(cheap, below).root.value is None
     assert "loading pays at every length" in tokens_form(cheap, below).root.regime
     never = tokens_root(dear.seconds, below, 1000)
     assert never.value is None and "computing is faster at every length up to 1,000" in never.regime
     assert "computing is faster" in tokens_form(dear, below).root.regime
     upside = tokens_root(lambda n: 0.05, below, 1000)  # computing takes 50 ms whatever the length
-    assert upside.value is None and "up to about" in upside.regime
+    assert upside.value is None and "up to 499 tokens" in upside.regime  # 0.1 ms a token to read
+    falling = tokens_form(Parabola(1e-3, -1e-6), below)  # 1 ms n - 1 us n^2 is more than 0.1 ms n up to 899
+    assert falling.root.value is None and "up to some length" in falling.root.regime
+
+
+def test_break_even_length_where_each_piece_ends_what_loading_gains() -> None:
+    # 20 us a token to compute, 2.62144 us to read, 1 ms and 4 ms a piece of 256: with k pieces loading pays from
+    # (1 + 4 k) ms / 17.37856 us: 747.9 with 3, 978.2 with 4, ... 2,589.4 with 11, 2,819.6 with 12; with 13 from
+    # 3,049.7, where 12 pieces end at 3,072: it pays from 2,820 on, and before for the ends of some pieces
+    rates = Parabola(20e-6, 0.0)
+    below = tier(bytes_per_token=131072, read_bytes_per_s=50e9, latency_s=1e-3, per_chunk_s=4e-3)
+    root = tokens_root(rates.seconds, below, 131_072)
+    assert root.value == 2820 and "for some shorter prefixes" in root.regime
+    form = tokens_form(rates, below).root
+    assert form.value == pytest.approx(49e-3 / 17.37856e-6)
+    assert form.regime == "n = 12 pieces of 256 tokens" and (form.valid_from, form.valid_to) == (2816, 3072)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_break_even_length_is_that_of_a_loop_over_all_lengths(seed: int) -> None:
+    draw = random.Random(seed)
+    rates = Parabola(draw.uniform(0.9e-4, 4e-4), draw.choice((0.0, 1e-8, 1e-7)))
+    below = tier(
+        latency_s=draw.choice((0.0, 0.004)),
+        chunk_tokens=draw.choice((16, 100, 256)),
+        per_chunk_s=draw.choice((0.0, 0.001, 0.01)),
+        fixed_bytes=7e6,
+        windows=((5e4, 100), (1e4, 200)),
+    )
+    longest = 3000
+    pays = [rates.seconds(n) > below.read_s(n) for n in range(1, longest + 1)]
+    fails = [n for n, good in enumerate(pays, 1) if not good]
+    root, form = tokens_root(rates.seconds, below, longest), tokens_form(rates, below).root
+    if not pays[-1]:
+        assert root.value is None and ("computing is faster at every length" in root.regime) == (
+            not any(pays)
+        )
+        return
+    assert root.value == (fails[-1] + 1 if fails else 1)
+    assert ("for some shorter" in root.regime) == (bool(fails) and any(pays[: fails[-1]]))
+    if form.value is not None and form.value < longest:
+        assert math.ceil(form.value) == pytest.approx(root.value, abs=1)
+
+
+def test_break_even_length_inside_a_window() -> None:
+    # 1 MB and 2 MB a token of a window of 100: 3 ms a token to read at 1 GB/s until it is full, then 1 ms; computing
+    # takes 2 ms: it pays from 2 n = n + 200 at 200 on; with 3.5 ms and 10 ms of latency from 0.5 n = 10 at 20 on
+    below = tier(bytes_per_token=1e6, fixed_bytes=2e8, windows=((2e6, 100),))
+    full = tokens_form(Parabola(2e-3, 0.0), below).root
+    assert full.value == pytest.approx(200) and full.valid_from == 100
+    late = replace(below, latency_s=0.01)
+    part = tokens_form(Parabola(3.5e-3, 0.0), late).root
+    assert part.value == pytest.approx(20) and part.valid_to == 100
+    assert "windows of 100 tokens not yet full" in part.regime
+    assert tokens_root(Parabola(3.5e-3, 0.0).seconds, late, 1000).value in (20, 21)
+    # 50 tokens are 150 MB: computed in 100 ms, they are read as soon at 1.5 GB/s
+    assert bandwidth_form(Parabola(2e-3, 0.0), below, 50).root.value == pytest.approx(1.5e9)
+    assert bandwidth_root(0.1, below, 50).value == pytest.approx(1.5e9)
 
 
 def test_break_even_bandwidth_by_hand() -> None:

@@ -7,9 +7,10 @@ pieces is frozen for closed forms; numeric roots ask whoever knows the recompute
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..formulas.reuse import load_advantage, prefix_recompute_time
@@ -18,7 +19,8 @@ from .breakeven import Root, Symbolic, positive_value, solved, symbolic_form
 
 #: Bandwidths among which a numeric root is looked for, in byte/second.
 LEAST_RATE, MOST_RATE = 1e5, 1e15
-_POINTS = 64
+#: Pieces of a prefix among which closed forms are looked for.
+MOST_PIECES = 100_000
 Recompute = Callable[[int], float]
 
 
@@ -55,62 +57,117 @@ def _values(tier: KvTier, parabola: Parabola) -> dict[str, float]:
 
 
 def tokens_root(recompute: Recompute, tier: KvTier, longest: int) -> Root:
-    """Return the shortest prefix from which loading pays, from one piece of the tier to ``longest`` tokens.
+    """Return the shortest prefix from which loading pays at every length up to ``longest`` tokens.
 
-    None where loading never pays, or only up to some length; the regime says which.
+    None where loading never pays, or only up to some length; the regime says which. Longer prefixes are taken to
+    need no less time, computed or read, so that two ends speak for all lengths between them.
     """
-    low = min(tier.chunk_tokens, longest)
+    computed, read = cache(recompute), tier.read_s
 
     def pays(tokens: int) -> bool:
-        return recompute(tokens) > tier.read_s(tokens)
+        return computed(tokens) > read(tokens)
 
-    points = sorted({round(low * (longest / low) ** (i / _POINTS)) for i in range(_POINTS + 1)})
-    found = [pays(point) for point in points]
-    if all(found):
-        return Root(float(low), f"loading pays at every length from one piece, {low:,} tokens", low, longest)
-    if not any(found):
-        return Root(None, f"computing is faster at every length up to {longest:,} tokens")
-    last = max(i for i, each in enumerate(found) if not each)
-    if last == len(points) - 1:
-        ends = points[max(i for i, each in enumerate(found) if each)]
-        return Root(None, f"loading pays up to about {ends:,} tokens, and not for longer prefixes")
-    left, right = points[last], points[last + 1]
-    while right - left > 1:
-        middle = (left + right) // 2
-        left, right = (left, middle) if pays(middle) else (middle, right)
-    shorter = ", and for some shorter prefixes" if any(found[:last]) else ""
-    return Root(float(right), f"loading pays from here to {longest:,} tokens{shorter}", right, longest)
+    def all_pay(low: int, high: int) -> bool:
+        return computed(low) > read(high)
+
+    def none_pays(low: int, high: int) -> bool:
+        return computed(high) <= read(low)
+
+    if not pays(longest):
+        ends = _last(1, longest, pays, none_pays)
+        if ends is None:
+            return Root(None, f"computing is faster at every length up to {longest:,} tokens")
+        return Root(None, f"loading pays up to {ends:,} tokens, and not for longer prefixes")
+    fails = _last(1, longest, lambda tokens: not pays(tokens), all_pay)
+    if fails is None:
+        return Root(1.0, f"loading pays at every length up to {longest:,} tokens", 1, longest)
+    some = fails > 1 and _last(1, fails - 1, pays, none_pays) is not None
+    shorter = ", and for some shorter prefixes" if some else ""
+    return Root(
+        float(fails + 1), f"loading pays from here to {longest:,} tokens{shorter}", fails + 1, longest
+    )
+
+
+def _last(
+    low: int, high: int, holds: Callable[[int], bool], none_holds: Callable[[int, int], bool]
+) -> int | None:
+    """Return the largest number for which something holds; ``none_holds`` tells ranges where it does nowhere."""
+    ranges = [(low, high)]
+    while ranges:
+        low, high = ranges.pop()
+        if low == high:
+            if holds(low):
+                return low
+        elif not none_holds(low, high):
+            middle = (low + high) // 2
+            ranges += [(low, middle), (middle + 1, high)]
+    return None
 
 
 def tokens_form(parabola: Parabola, tier: KvTier) -> Symbolic:
-    """Return the closed form of the shortest prefix from which loading pays, the number of pieces frozen."""
-    values, symbols = _values(tier, parabola), load_advantage.symbols()
-    numbers = {symbols[name]: value for name, value in values.items()}
+    """Return the closed form of the shortest prefix from which loading pays at every length.
+
+    The number of pieces is frozen at that of the longest prefix at which loading begins to pay, and so are the
+    windows that are full there.
+    """
     form, count, forms = _pieces_frozen("prefix", parabola.growth_s == 0)
-    chunk, each = tier.chunk_tokens, tier.per_chunk_s
+    symbols, every = load_advantage.symbols(), _stretches(tier)
+    for low, high, windows in reversed(every):
+        values = _values(tier, parabola) | windows
+        numbers = {symbols[name]: value for name, value in values.items()}
+        for pieces, first, last in _crossings(values, low, high):
+            for candidate in forms:
+                value = positive_value(candidate, {**numbers, count: pieces})
+                if value is not None and max(1.0, first) <= value <= last and _begins(values, value):
+                    regime = _frozen(pieces, tier) + _filled(tier, value)
+                    until = last if math.isfinite(last) else None
+                    return symbolic_form(candidate, Root(value, regime, first, until))
+    return symbolic_form(form, Root(None, _without_root(_values(tier, parabola) | every[0][2])))
 
-    def root_with(pieces: float) -> tuple[Any, float] | None:
-        for candidate in forms:
-            value = positive_value(candidate, {**numbers, count: pieces})
-            if value is not None and value >= 1 and _begins(values, value):
-                return candidate, value
-        return None
 
+def _frozen(pieces: int, tier: KvTier) -> str:
+    if not tier.per_chunk_s:
+        return "the bytes alone: pieces cost nothing"
+    return f"n = {pieces} piece{'s' if pieces > 1 else ''} of {tier.chunk_tokens} tokens"
+
+
+def _filled(tier: KvTier, prefix: float) -> str:
+    """Say which windows a prefix is too short to fill."""
+    wider = sorted(window for _, window in tier.windows if window > prefix)
+    return f", windows of {wider[0]:,.0f} tokens not yet full" if wider else ""
+
+
+def _stretches(tier: KvTier) -> list[tuple[float, float, dict[str, float]]]:
+    """Return lengths between which no window becomes full, with bytes of a token and of a sequence there."""
+    ends = [0.0, *sorted({window for _, window in tier.windows}), math.inf]
+    found = []
+    for low, high in pairwise(ends):
+        growing = sum(each for each, window in tier.windows if window > low)
+        bytes_there = {
+            "kv_bytes_per_token": tier.bytes_per_token + growing,
+            "sequence_fixed_bytes": tier.fixed_of(low) - growing * low,
+        }
+        found.append((low, high, bytes_there))
+    return found
+
+
+def _crossings(values: dict[str, float], low: float, high: float) -> Iterator[tuple[int, float, float]]:
+    """Return numbers of pieces with a root inside them, and between which lengths it lies; the longest first."""
+    chunk, each = int(values["tier_chunk"]), values["per_chunk"]
     if not each:
-        found = root_with(1)
-        if found is None:
-            return symbolic_form(form, Root(None, _without_root(values)))
-        return symbolic_form(found[0], Root(found[1], "the bytes alone: pieces cost nothing", 0.0, None))
-    spread = {**values, "latency": tier.latency_s + each / 2}
-    spread["kv_bytes_per_token"] += each / chunk * tier.read_bytes_per_s
-    spread["per_chunk"] = 0.0
-    guess = _smooth_root(spread)
-    for pieces in range(max(1, math.ceil(guess / chunk) - 3), math.ceil(guess / chunk) + 4):
-        found = root_with(pieces)
-        if found is not None and (pieces - 1) * chunk < found[1] <= pieces * chunk:
-            regime = f"n = {pieces} piece{'s' if pieces > 1 else ''} of {chunk} tokens"
-            return symbolic_form(found[0], Root(found[1], regime, (pieces - 1) * chunk, pieces * chunk))
-    return symbolic_form(form, Root(None, "no root inside any number of pieces: it is a step between two"))
+        yield 1, low, high
+        return
+    spread = {
+        **values,
+        "kv_bytes_per_token": values["kv_bytes_per_token"] + each / chunk * values["tier_bytes_per_s"],
+    }
+    latest = _smooth_root({**spread, "latency": values["latency"] + each})
+    latest = min(latest, high, MOST_PIECES * chunk)
+    for pieces in range(math.ceil(latest / chunk) + 1, math.floor(low / chunk), -1):
+        first, last = max(low, (pieces - 1) * chunk), min(high, pieces * chunk)
+        root = _smooth_root({**values, "latency": values["latency"] + pieces * each})
+        if first * (1 - 1e-9) <= root <= last * (1 + 1e-9):
+            yield pieces, first, last
 
 
 @cache
@@ -147,9 +204,11 @@ def _begins(values: dict[str, float], prefix: float) -> bool:
 
 
 def _without_root(values: dict[str, float]) -> str:
-    if _advantage(values, 1.0) > 0:
-        return "loading pays at every length"
-    return "computing is faster at every length"
+    if _advantage(values, 1.0) <= 0:
+        return "computing is faster at every length"
+    return (
+        "loading pays at every length" if values["prefill_growth"] >= 0 else "loading pays up to some length"
+    )
 
 
 def _smooth_root(values: dict[str, float]) -> float:

@@ -177,8 +177,7 @@ def tier_row(end: HoldsKv, tier: KvTier, option: TierOption, times: Times, row: 
     form: Symbolic | None = None
     if times.known:
         root = tokens_root(lambda tokens: times.recompute_s(tokens, uncached), tier, longest)
-        crossing = root.value is not None and root.value > tier.chunk_tokens
-        around = 2 * int(root.value) if crossing and root.value else prefix
+        around = 2 * int(root.value) if root.value is not None else prefix
         form = tokens_form(times.parabola(around, uncached), tier)
     bounded = math.isfinite(tier.capacity_bytes)
     factor, both = _duplex(option)
