@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from costmodel import ops
+from costmodel.repeated import Repeated, repeated
 from costmodel.serving.mixing import chunk_loads, decode_loads, mixing_loads
 from costmodel.serving.operators import load_time
 from costmodel.serving.scenario import Scenario
@@ -152,3 +153,51 @@ def test_an_argument_of_one_value_is_worked_on_once() -> None:
     assert specialised([3.3], y[:3]).shape == (3,)
     assert specialised(np.ones((2, 1)), y[:3]).shape == (2, 3)
     assert specialised(1.0, y[:0]).tolist() == []
+
+
+def cube(x: Any, y: Any) -> Any:
+    """Three ways; parts that rest on one number, and on both."""
+    part = ops.ceil(x / 7) ** 3 + 1 / x if x > 2 else -x
+    return part * y + ops.sqrt(y) if y != 4 else part + x * y
+
+
+@pytest.mark.parametrize("distinct", [(3, 5), (40, 2000), (2000, 3), (1, 9)])
+def test_values_that_stand_at_many_points_are_worked_on_once_each(distinct: tuple[int, int]) -> None:
+    draw = np.random.default_rng(1)
+    x, y = (draw.integers(1, 1 + most, 2 * BLOCK + 77) for most in distinct)
+    given = repeated(x), repeated(y)
+    assert [isinstance(column, Repeated) for column in given] == [most > 1 for most in distinct]
+    plain = ArraySpecialised(cube)(x, y)
+    specialised = ArraySpecialised(cube)
+    assert specialised(*given).tolist() == plain.tolist() == specialised(*given).tolist()
+    some = draw.integers(0, len(x), 50)
+    assert plain[some] == pytest.approx(one_by_one(cube, x[some], y[some]), rel=1e-14)
+
+
+def test_a_column_is_told_by_its_values_where_these_are_few() -> None:
+    column = np.array([7, 9, 7, 7, 9, 9, 7, 9])
+    few = repeated(column)
+    assert isinstance(few, Repeated) and few.values.tolist() == [7, 9]
+    assert few.at_points(few.values).tolist() == column.tolist()
+    assert (few[1], len(few[2:]), few[[0, 1]].tolist()) == (9, 6, [7, 9])
+    for each in (np.arange(9), np.array([1, 1, 1, 1, 10**12]), np.zeros(0, dtype=int)):
+        assert repeated(each).tolist() == each.tolist()  # type: ignore[union-attr]
+    assert repeated(np.full(5, 3)).tolist() == [3]  # type: ignore[union-attr]
+
+
+def test_combinations_that_stand_nowhere_are_not_asked_for() -> None:
+    """Of 3 x 2 combinations four stand at points; (2, 5) and (3, 4) have no value."""
+    places = np.arange(400) % 4
+    x, y = np.array([1, 2, 3, 1])[places], np.array([4, 4, 5, 5])[places]
+
+    def function(x: Any, y: Any) -> Any:
+        assert x + y != 7
+        return 10 * x + y
+
+    assert ArraySpecialised(function)(repeated(x), repeated(y)).tolist() == (10 * x + y).tolist()
+
+
+def test_the_way_that_most_points_go_comes_first() -> None:
+    fast = ArraySpecialised(lambda x: -x if x < 3 else x)
+    assert fast(np.arange(100)).tolist() == [0, -1, -2, *range(3, 100)]
+    assert fast.traces[0](np.array([50.0]))[1] is None  # holds, after the other was traced first

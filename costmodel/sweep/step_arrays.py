@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError
 from ..formulas.whole import host_bound_time
+from ..repeated import Repeated, repeated
 from ..serving.bound import step_bound
 from ..serving.host import HostBound
 from ..serving.instance import InstanceKind
@@ -97,12 +98,7 @@ class StepArrays:
             phase: ArraySpecialised(self._attends(chunked, decodes))
             for phase, (chunked, decodes) in PHASES.items()
         }
-        self._compute = {
-            phase: ArraySpecialised(self._bounded(*what, "compute_s")) for phase, what in PHASES.items()
-        }
-        self._memory = {
-            phase: ArraySpecialised(self._bounded(*what, "memory_s")) for phase, what in PHASES.items()
-        }
+        self._bound = {phase: ArraySpecialised(self._bounded(*what)) for phase, what in PHASES.items()}
 
     def _time(self, loads: Sequence[Load]) -> Any:
         return sum(load.runs * load_time(self.kind, load) for load in loads)
@@ -116,12 +112,12 @@ class StepArrays:
 
         return time
 
-    def _bounded(self, chunked: bool, decodes: bool, name: str) -> Callable[..., Any]:
-        """One side of the bound, as a function of the numbers that such steps have and of how many prompts end."""
+    def _bounded(self, chunked: bool, decodes: bool) -> Callable[..., Any]:
+        """The bound of a step, as a function of the numbers that such steps have and of how many prompts end."""
 
         def bound(last: Any, *numbers: Any) -> Any:
             chunks, batch, context = _read(numbers, chunked, decodes)
-            return getattr(step_bound(self.kind, chunks, last, batch, context), name)
+            return step_bound(self.kind, chunks, last, batch, context).time_s
 
         return bound
 
@@ -130,21 +126,18 @@ class StepArrays:
         import numpy as np
 
         chunked, decodes = PHASES[phase]
-        numbers = [_once(column.astype(np.float64)) for column in (shapes.tokens, shapes.prefix) if chunked]
-        if decodes:
-            batch = shapes.batch.astype(np.float64)
-            numbers += [_once(batch), _once(batch * shapes.context)]
+        columns = [shapes.tokens, shapes.prefix] if chunked else []
+        columns += [shapes.batch, shapes.batch * shapes.context] if decodes else []
+        numbers = [repeated(column) for column in columns]
         sampled = shapes.batch + shapes.last
         kernels = self._tokens(shapes.tokens + shapes.batch)
         kernels += self._heads(sampled)
         kernels += self._attended(phase, numbers)
-        last = _once(shapes.last) if chunked else 0.0
-        sides = (side[phase](last, *numbers) for side in (self._compute, self._memory))
-        bound = np.maximum(*sides)
+        bound = self._bound[phase](repeated(shapes.last) if chunked else 0.0, *numbers)
         bound = bound if len(bound) == len(kernels) else np.repeat(bound, len(kernels))
         return self._waiting(kernels, sampled), bound
 
-    def _attended(self, phase: str, numbers: list[Array]) -> Array:
+    def _attended(self, phase: str, numbers: Sequence[Array | Repeated]) -> Array:
         """Attention and states; of chunks and decodes apart where no kernel takes both."""
         if phase != "mixed" or self._together:
             return self._attention[phase](*numbers)
@@ -158,11 +151,6 @@ class StepArrays:
         given = kernels, host.layers, host.layer_floor, sampled, host.sequence_latency
         found: Array = host_bound_time.function(*given)
         return found
-
-
-def _once(column: Array) -> Array:
-    """One value where all are it, as of slow axes in most blocks of a grid: what rests on it is computed once."""
-    return column[:1] if len(column) and (column == column[0]).all() else column
 
 
 def _read(numbers: Sequence[Any], chunked: bool, decodes: bool) -> tuple[tuple[Chunk, ...], Any, Any]:
