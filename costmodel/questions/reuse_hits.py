@@ -49,6 +49,7 @@ class Curve:
     working_set_bytes: float
     flat_from_tokens: int | None
     flat_to_tokens: int | None
+    flat_reason: str | None
     points: tuple[Point, ...]
 
 
@@ -106,6 +107,7 @@ def curve_of(found: MissRatioCurve, bytes_per_token: float) -> Curve:
         working_set_bytes=found.working_set_tokens * bytes_per_token,
         flat_from_tokens=flat[0] if flat else None,
         flat_to_tokens=flat[1] if flat else None,
+        flat_reason=None if flat else "nothing is found at any size",
         points=_points(found, bytes_per_token),
     )
 

@@ -16,6 +16,8 @@ from .tiers import TierOption
 
 #: Longest prefix of a break-even where the model states no longest context.
 LONGEST = 1_048_576
+#: How far a closed form may be from the length that step times give, as a share of that, to be told.
+MOST_DISTANCE = 0.1
 
 
 @dataclass(frozen=True)
@@ -56,16 +58,20 @@ class LoadRow:
     bound_s: float | None
     bound_reason: str | None
     recompute_s: float | None
+    recompute_reason: str | None
     gain: float | None
     gain_reason: str | None
     ttft_gain: float | None
     ttft_gain_reason: str | None
     pays: bool | None
+    pays_reason: str | None
     pays_by_mooncake: bool | None
+    pays_by_mooncake_reason: str | None
     break_even_bytes_per_s: float | None
     break_even_bytes_per_s_reason: str | None
-    break_even_regime: str | None
+    break_even_regime: str
     numeric_bytes_per_s: float | None
+    numeric_bytes_per_s_reason: str | None
 
 
 @dataclass(frozen=True)
@@ -96,17 +102,21 @@ class TierRow:
     piece_bytes: float | None
     piece_bytes_reason: str | None
     piece_bytes_per_s: float | None
+    piece_bytes_per_s_reason: str | None
     break_even_tokens: float | None
     break_even_reason: str | None
-    regime: str | None
+    regime: str
     closed_form: str | None
     closed_form_latex: str | None
     closed_form_tokens: float | None
     closed_form_reason: str | None
-    closed_form_regime: str | None
+    closed_form_regime: str
     valid_from: float | None
+    valid_from_reason: str | None
     valid_to: float | None
+    valid_to_reason: str | None
     distance: float | None
+    distance_reason: str | None
 
 
 def prefix_row(end: HoldsKv, times: Times, prefix: int, uncached: int, kv_bytes: int) -> PrefixRow:
@@ -150,21 +160,26 @@ def load_row(tier: KvTier, option: TierOption, times: Times, row: PrefixRow) -> 
         bound_s=None if peak is None else stored / peak,
         bound_reason=option.tier.why_absent("read_bandwidth") if peak is None else None,
         recompute_s=row.recompute_s,
+        recompute_reason=row.recompute_reason,
         gain=gain,
         gain_reason=row.recompute_reason,
         ttft_gain=(row.prefill_s or 0.0) / (load + (row.after_hit_s or 0.0)) if whole else None,
         ttft_gain_reason=None if whole else NEEDS_GPU,
         pays=None if gain is None else gain > 1,
+        pays_reason=row.recompute_reason,
         pays_by_mooncake=None if rule is None else tier.read_bytes_per_s > rule,
+        pays_by_mooncake_reason=row.mooncake_bytes_per_s_reason,
         break_even_bytes_per_s=form.value if form else None,
-        break_even_bytes_per_s_reason=UNKNOWN
-        if form is None
-        else form.regime
-        if form.value is None
-        else None,
-        break_even_regime=form.regime if form and form.value is not None else None,
+        break_even_bytes_per_s_reason=_why(form),
+        break_even_regime=form.regime if form else UNKNOWN,
         numeric_bytes_per_s=numeric.value if numeric else None,
+        numeric_bytes_per_s_reason=_why(numeric),
     )
+
+
+def _why(root: Root | None) -> str | None:
+    """Why there is no root: nothing is known, or what its regime says; None where there is one."""
+    return UNKNOWN if root is None else root.regime if root.value is None else None
 
 
 def tier_row(end: HoldsKv, tier: KvTier, option: TierOption, times: Times, row: PrefixRow) -> TierRow:
@@ -181,8 +196,10 @@ def tier_row(end: HoldsKv, tier: KvTier, option: TierOption, times: Times, row: 
         form = tokens_form(times.parabola(around, uncached), tier)
     bounded = math.isfinite(tier.capacity_bytes)
     factor, both = _duplex(option)
-    size, rate, why = _pieces(end, tier, option)
-    value = form.root.value if form else None
+    size, why = _pieces(end, tier, option)
+    rate, slow = _measured(option, size, why)
+    value, unlike = _closed(form, root)
+    bounds = form.root if form and value is not None else None
     return TierRow(
         name=tier.name,
         title=option.tier.title,
@@ -203,18 +220,35 @@ def tier_row(end: HoldsKv, tier: KvTier, option: TierOption, times: Times, row: 
         piece_bytes=size,
         piece_bytes_reason=why,
         piece_bytes_per_s=rate,
+        piece_bytes_per_s_reason=slow,
         break_even_tokens=root.value if root else None,
-        break_even_reason=UNKNOWN if root is None else root.regime if root.value is None else None,
-        regime=root.regime if root and root.value is not None else None,
+        break_even_reason=_why(root),
+        regime=root.regime if root else UNKNOWN,
         closed_form=f"prefix = {form.text}" if form and form.text else None,
         closed_form_latex=f"P = {form.latex}" if form and form.latex else None,
         closed_form_tokens=value,
-        closed_form_reason=UNKNOWN if form is None else form.root.regime if value is None else None,
-        closed_form_regime=form.root.regime if form and value is not None else None,
-        valid_from=form.root.valid_from if form else None,
-        valid_to=form.root.valid_to if form else None,
+        closed_form_reason=unlike,
+        closed_form_regime=unlike or (bounds.regime if bounds else UNKNOWN),
+        valid_from=bounds.valid_from if bounds else None,
+        valid_from_reason=unlike,
+        valid_to=bounds.valid_to if bounds else None,
+        valid_to_reason=unlike
+        or ("it holds for every longer prefix" if bounds and bounds.valid_to is None else None),
         distance=_less(value, root.value if root else None),
+        distance_reason=unlike or _why(root),
     )
+
+
+def _closed(form: Symbolic | None, root: Root | None) -> tuple[float | None, str | None]:
+    """Return the closed form's length, or why it is not told: it has none, or is far from that of step times."""
+    value = form.root.value if form else None
+    if form is None or value is None or root is None:
+        return None, _why(form.root if form else None)
+    if root.value is None:
+        return None, f"step times have no such length, a parabola through two of them {value:,.0f} tokens"
+    if abs(value - root.value) > max(1.0, MOST_DISTANCE * root.value):
+        return None, f"step times are no parabola around {root.value:,.0f} tokens: it would be {value:,.0f}"
+    return value, None
 
 
 def _less(value: float | None, base: float | None) -> float | None:
@@ -229,12 +263,20 @@ def _duplex(option: TierOption) -> tuple[float | None, str | None]:
     return float(book.duplex_factor(both, one.value)), None
 
 
-def _pieces(end: HoldsKv, tier: KvTier, option: TierOption) -> tuple[float | None, float | None, str | None]:
-    """Return bytes of one copy on one rank and the bandwidth measured with that size, or why there is none."""
+def _pieces(end: HoldsKv, tier: KvTier, option: TierOption) -> tuple[float | None, str | None]:
+    """Return bytes of one copy on one rank, the smallest where layers differ, or why that is not known."""
     if option.tier.piece is None:
-        return None, None, "no software's layout is stated for it"
+        return None, "no software's layout is stated for it"
     own = tier.bytes_per_token if "bytes_per_token" in option.given else None
     sizes = copy_sizes(option.tier, end, tier.chunk_tokens, own)
-    if not sizes:
-        return None, None, "no layer caches tokens"
-    return min(sizes), option.tier.bandwidth_of_pieces(min(sizes)), None
+    return (min(sizes), None) if sizes else (None, "no layer caches tokens, or not as the GPU does")
+
+
+def _measured(option: TierOption, size: float | None, why: str | None) -> tuple[float | None, str | None]:
+    """Return the bandwidth measured with copies of this size, or why there is none."""
+    if size is None:
+        return None, why
+    if not option.tier.pieces:
+        return None, "its bandwidth was not measured by the size of copies"
+    rate = option.tier.bandwidth_of_pieces(size)
+    return rate, "they are smaller than any that were measured" if rate is None else None
