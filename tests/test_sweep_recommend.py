@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from costmodel.decision.verdict import no_ratio, no_rival
 from costmodel.errors import InputError
 from costmodel.questions.recommend import ask_recommend
 from costmodel.questions.sweep import ask_sweep
@@ -151,3 +152,33 @@ def test_what_figures_rest_on_is_told_of_the_grid() -> None:
     for part in ("without SLOs", "2 x InfiniBand HDR", "the cached prefix lies on both sides", "KV pool of"):
         assert part in told
     assert any("ib-hdr bandwidth" in text for text in about.sources) and about.not_modelled
+
+
+@pytest.mark.parametrize(
+    "lengths, rate, said",
+    (
+        # Prompts of 4,096 tokens at 18/s: the shared pool of whole prefills alone is not offered too much.
+        ((4096, 64), 18.0, "only one strategy is stable at this rate"),
+        # A request in 30 years waits for nobody: below a nanosecond, delays are rounding.
+        ((512, 1), 1e-9, "the best delay is 0"),
+        ((512, 64), 1.0, None),
+    ),
+)
+def test_a_missing_margin_has_its_reason(lengths: tuple[int, int], rate: float, said: str | None) -> None:
+    isl, osl = lengths
+    (row,) = rows({**BASE, "isl": isl, "osl": osl, "rate": rate, "topology": "1P1D"})
+    assert not row["refused"] and (row["margin"] is None) == (said is not None)
+    assert (row["margin_reason"] or None) == said
+    assert sum(row[f"{name}_utilisation"] < 1 for name in NAMES) > 1 or row["runner_up"] is None
+    told = scalar(row)
+    assert (told.margin is None) == (said is not None)
+    assert said is None or told.margin_reason == said
+
+
+def test_why_there_is_no_margin() -> None:
+    """Each sentence is true of what it is said of."""
+    assert no_rival(1, "mean_delay") == "only one strategy is stable at this rate"
+    assert no_rival(3, "mean_delay") == "no other stable strategy has a mean delay"
+    assert no_rival(2, "goodput_per_gpu") == "no other stable strategy has a goodput"
+    assert no_ratio(-1e-15) == no_ratio(0.0) == no_ratio(5e-10) == "the best delay is 0"
+    assert no_ratio(-2e-9) == "the best delay is less than 0"

@@ -52,13 +52,13 @@ def judge(results: Sequence[StrategyResult], strategies: Sequence[Strategy], ban
     ranked = sorted(stable, key=lambda r: _score(r, objective) or 0.0, reverse=objective == "goodput_per_gpu")
     best = ranked[0]
     if len(ranked) < 2:
-        reason = "only one strategy is stable at this rate"
+        reason = no_rival(sum(r.stable and not same_as_split(r) for r in results), objective)
         return Verdict(best.name, objective, best.name, None, None, None, None, reason)
     second = ranked[1]
     top, next_best = _score(best, objective), _score(second, objective)
     assert top is not None and next_best is not None
     if min(top, next_best) <= (_NO_DELAY if objective == "mean_delay" else 0):
-        reason = "the best delay is 0" if objective == "mean_delay" else "the second has no goodput"
+        reason = no_ratio(top) if objective == "mean_delay" else "the second has no goodput"
         return Verdict(best.name, objective, best.name, second.name, None, None, None, reason)
     margin = top / next_best if objective == "goodput_per_gpu" else next_best / top
     by_name = {s.name: s for s in strategies}
@@ -76,6 +76,19 @@ def judge(results: Sequence[StrategyResult], strategies: Sequence[Strategy], ban
     factor = spread(margin, [margin * m for m in moved] + noise)
     verdict = TOO_CLOSE if margin / factor <= 1 else best.name
     return Verdict(verdict, objective, best.name, second.name, margin, margin / factor, margin * factor, None)
+
+
+def no_rival(stable: int, objective: str) -> str:
+    """Say why the best strategy has no second: of ``stable`` ones it alone has what they are ranked by."""
+    if stable < 2:
+        return "only one strategy is stable at this rate"
+    what = "mean delay" if objective == "mean_delay" else "goodput"
+    return f"no other stable strategy has a {what}"
+
+
+def no_ratio(delay: float) -> str:
+    """Say why a second mean delay cannot be told as a multiple of the best, in seconds."""
+    return "the best delay is 0" if abs(delay) <= _NO_DELAY else "the best delay is less than 0"
 
 
 def same_as_split(result: StrategyResult) -> bool:

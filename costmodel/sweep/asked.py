@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -52,8 +52,8 @@ class Asked(Protocol):
 
 def question(name: str) -> Asked:
     """Return a question by name. Raises InputError."""
-    if name not in QUESTIONS:
-        raise InputError(unknown("question", name, QUESTIONS, remedy=f"(one of {', '.join(QUESTIONS)})"))
+    if not isinstance(name, str) or name not in QUESTIONS:
+        raise InputError(unknown("question", str(name), QUESTIONS, remedy=f"(one of {', '.join(QUESTIONS)})"))
     found: Asked = import_module(f"{__package__}.{QUESTIONS[name]}").QUESTION
     return found
 
@@ -92,39 +92,41 @@ def _shared(value: Any, points: int) -> NDArray[Any]:
     return found
 
 
-def none_of(names: tuple[str, ...], points: int, reason: str) -> Answers:
-    """Return the answers of points that are refused."""
+def none_of(names: tuple[str, ...], points: int, reason: str, texts: Collection[str] = ()) -> Answers:
+    """Return the answers of points that are refused: no number, and None in the columns that are ``texts``."""
     import numpy as np
 
-    return Answers({name: np.full(points, np.nan) for name in names}, constant(reason, points))
+    figures: dict[str, NDArray[Any]] = {
+        name: np.full(points, None, object) if name in texts else np.full(points, np.nan) for name in names
+    }
+    return Answers(figures, constant(reason, points))
 
 
-def by_halves(names: tuple[str, ...], points: slice, ask: Callable[[slice], Answers]) -> Answers:
+def by_halves(
+    names: tuple[str, ...], points: slice, ask: Callable[[slice], Answers], texts: Collection[str] = ()
+) -> Answers:
     """Return the answers of points; where asking for all of them at once raises, of each half.
 
     So it is known of every point whether it has an answer, whatever others it stands beside.
     """
     start, count = points.start, points.stop - points.start
     if not count:
-        return none_of(names, 0, "")
+        return none_of(names, 0, "", texts)
     try:
         return ask(points)
     except CostmodelError as error:
         if count == 1:
-            return none_of(names, 1, refusal(error).reason)
+            return none_of(names, 1, refusal(error).reason, texts)
     middle = start + count // 2
-    found = none_of(names, count, "")
-    put(found, slice(count // 2), by_halves(names, slice(start, middle), ask))
-    return put(found, slice(count // 2, None), by_halves(names, slice(middle, points.stop), ask))
+    found = none_of(names, count, "", texts)
+    put(found, slice(count // 2), by_halves(names, slice(start, middle), ask, texts))
+    return put(found, slice(count // 2, None), by_halves(names, slice(middle, points.stop), ask, texts))
 
 
 def put(whole: Answers, part: Any, answers: Answers) -> Answers:
     """Put the answers of some points into those of all, which have reasons."""
     for name, column in answers.figures.items():
-        kept = whole.figures[name]
-        if column.dtype == object and kept.dtype != object:  # texts, where there was nothing yet
-            kept = whole.figures[name] = constant("", len(kept))
-        kept[part] = column
+        whole.figures[name][part] = column
     assert whole.reasons is not None
     whole.reasons[part] = "" if answers.reasons is None else answers.reasons
     return whole

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..answer import About
 from ..decision.at_once import POINTS
 from ..decision.provenance import hardware_sources, held, not_modelled, serving_assumptions
+from ..decision.verdict import no_ratio, no_rival
 from ..errors import CostmodelError, InputError, unknown
 from ..grid.closed import STRATEGIES, ClosedGrid, GridAnswer, GridStrategy
 from ..grid.figures import REASONS
@@ -46,9 +47,19 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 #: Of the whole point, and of each strategy.
-VERDICT = ("best", "runner_up", "margin", "threshold_tokens", "ideal_s", "deflected_local_share")
+VERDICT = (
+    "best",
+    "runner_up",
+    "margin",
+    "margin_reason",
+    "threshold_tokens",
+    "ideal_s",
+    "deflected_local_share",
+)
 OF_EACH = ("utilisation", "mean_delay_s", "ttft_mean_s", "tpot_mean_s", "reason")
 FIGURES = (*VERDICT, *(f"{strategy.name}_{figure}" for strategy in STRATEGIES for figure in OF_EACH))
+#: Those that are no numbers.
+TEXTS = ("best", "runner_up", *(name for name in FIGURES if name.endswith("_reason")))
 _SCENARIO = (
     "model", "hardware", "prefill_hardware", "decode_hardware", "link", "connector", "overlap", "tp", "prefill_tp",
     "decode_tp", "dtype", "kv_dtype", "efficiency", "stack", "expert_skew",
@@ -58,6 +69,8 @@ _NUMBERS = ("cv", "isl", "osl", "cached", "token_budget", "max_seqs", "nics", "c
 _KEPT = 8
 _TOLD = (
     "verdicts by mean delay in the closed form, without SLOs: goodput and percentiles need costmodel recommend",
+    "the best of a sweep is that at the step times predicted: it has no band and is never too_close_to_call, as that "
+    "of costmodel recommend may be",
     "the deflected strategy keeps prompts below the threshold that gives the least mean delay, of four",
 )
 #: How sentences begin that are about a single point.
@@ -142,12 +155,12 @@ class Recommendations:
         """Return verdicts and figures of strategies on one pair of instance kinds."""
         grid = _grid(tuple(outer.items()), written(outer.values()))
         if isinstance(grid, Refused):
-            return none_of(FIGURES, points, grid.reason)
+            return none_of(FIGURES, points, grid.reason, TEXTS)
         workload = load_workload(outer["workload"]) if "workload" in outer else None
         bad = inner["cached"] >= inner["isl"] if "cached" in inner and "isl" in inner else None
         if bad is None or not bad.any():
             return _of(grid, inner, workload, points)
-        found = none_of(FIGURES, points, "--cached leaves nothing of --isl, which includes it")
+        found = none_of(FIGURES, points, "--cached leaves nothing of --isl, which includes it", TEXTS)
         good = {name: column[~bad] for name, column in inner.items()}
         return put(found, ~bad, _of(grid, good, workload, int((~bad).sum())))
 
@@ -189,7 +202,7 @@ def _of(grid: ClosedGrid, inner: Columns, workload: Workload | None, points: int
         numbers["prefill"], numbers["decode"] = _instances(inner["topology"][part])
         return _columns(grid.evaluate(GridPoints(**numbers, workload=workload)))
 
-    return by_halves(FIGURES, slice(0, points), ask)
+    return by_halves(FIGURES, slice(0, points), ask, TEXTS)
 
 
 def _instances(topologies: Array) -> tuple[Array, Array]:
@@ -213,6 +226,7 @@ def _columns(answer: GridAnswer) -> Answers:
         "best": names[answer.best],
         "runner_up": names[answer.runner_up],
         "margin": answer.margin,
+        "margin_reason": _no_margin(answer),
         "threshold_tokens": answer.threshold,
         "ideal_s": answer.ideal_s,
         "deflected_local_share": deflected.local_share,
@@ -224,6 +238,22 @@ def _columns(answer: GridAnswer) -> Answers:
     reasons = constant("", len(none))
     reasons[none] = _why(answer.strategies, none)
     return Answers({name: columns[name] for name in FIGURES}, reasons)
+
+
+def _no_margin(answer: GridAnswer) -> Array:
+    """Sentences on points that have a best strategy and no margin; "" for all others."""
+    import numpy as np
+
+    stable = np.array([strategy.stable for strategy in answer.strategies])
+    stable[-1] &= answer.strategies[-1].local_share > 0  # else it is plain disaggregation
+    delays = np.array([strategy.mean_delay_s for strategy in answer.strategies])
+    reasons = constant("", len(answer.best))
+    for place in np.flatnonzero((answer.best >= 0) & np.isnan(answer.margin)).tolist():
+        if answer.runner_up[place] < 0:
+            reasons[place] = no_rival(int(stable[:, place].sum()), "mean_delay")
+        else:
+            reasons[place] = no_ratio(float(delays[answer.best[place], place]))
+    return reasons
 
 
 def _why(strategies: tuple[GridStrategy, ...], none: Array) -> Array:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError
 from ..units import format_si
 from ..whole_file import file_beside, whole_file
-from .blocks import REASON, Task, answer, in_order
+from .blocks import Task, answer, in_order
 from .table_text import header, lines
 from .tally import Tally
 
@@ -113,7 +113,7 @@ def data_frame(blocks: Iterator[Block], points: int) -> Any:
     for name in list(kept):
         whole = np.concatenate(kept.pop(name))
         if whole.dtype == object:
-            whole = pd.Categorical([value or None for value in whole] if name == REASON else whole)
+            whole = pd.Categorical([value or None for value in whole])
         columns[name] = whole
     return pd.DataFrame(columns)
 
