@@ -14,7 +14,7 @@ from costmodel.inputs.prices import Price
 from costmodel.inputs.workload import Arrivals, Lengths, Slo, Workload
 from costmodel.planning.closed import Closed
 from costmodel.planning.options import PlanOptions
-from costmodel.planning.placement import placement
+from costmodel.planning.placement import _goodput, placement
 from costmodel.planning.plan import _pareto, plan
 from costmodel.planning.results import Plan, PlanAnswer
 from costmodel.planning.sizing import Sizing, without
@@ -260,6 +260,41 @@ def test_distserve_replicates_each_phase_by_its_goodput() -> None:
     # Each instance carries its share alone: one prefill instance attains TTFT at the rate that is left to it.
     apart = closed.under(LOAD.at_rate(45.0 / found.topology.prefill))
     assert apart.prompt(layout, Topology(1, 64)) >= 0.9
+
+
+def test_distserve_takes_the_phases_of_most_goodput_a_dollar() -> None:
+    """Every pair of GPU and degree gone through in full: what the placement skips is no better, to 4 % of a rate."""
+    closed = Closed(LOAD)
+    pairs = layouts(
+        replace(SMALL, hardware=(A100, H100), tp=(1, 2, 4), strategies=("disaggregated",))
+    ).layouts
+
+    def cost(layout: Layout, topology: Topology) -> float:
+        return layout.usd_per_hour(topology) or 0.0
+
+    found = placement(closed, pairs, cost, LOAD)
+    assert found is not None
+    prefills = {
+        one.prefill: _goodput(closed, one, Topology(1, 64), Closed.prompt, 0.9, 0.0)
+        / cost(one, Topology(1, 0))
+        for one in pairs
+        if one.decode is pairs[0].decode
+    }
+    decodes = {
+        one.decode: _goodput(closed, one, Topology(64, 1), Closed.paced, 0.9, 0.0) / cost(one, Topology(0, 1))
+        for one in pairs
+        if one.prefill is pairs[0].prefill
+    }
+    assert len(prefills) == len(decodes) == 6
+    assert prefills[found.layout.prefill] >= max(prefills.values()) / 1.04
+    assert decodes[found.layout.decode] >= max(decodes.values()) / 1.04
+    # Below a rate that it must reach, a phase is not worth a search.
+    one = found.layout
+    rate = _goodput(closed, one, Topology(1, 64), Closed.prompt, 0.9, 0.0)
+    assert _goodput(closed, one, Topology(1, 64), Closed.prompt, 0.9, 1.1 * rate) == 0
+    assert (
+        rate / 1.04 <= _goodput(closed, one, Topology(1, 64), Closed.prompt, 0.9, 0.9 * rate) <= 1.04 * rate
+    )
 
 
 # --- where nothing will do ---------------------------------------------------------------------------

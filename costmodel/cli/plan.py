@@ -117,7 +117,12 @@ def plan_options() -> Callable[[F], F]:
 @option(
     "--requests", type=Whole(MOST_REQUESTS), help="Of a replay; default: for a steady state, or a trace's."
 )
-@option("--replays", type=Whole(10_000), default=40, help="Replays at most.")
+@option(
+    "--replays",
+    type=Whole(10_000),
+    default=40,
+    help="Replays of the search, at most; what binds and bands take more.",
+)
 @option("--seed", type=Whole(MOST_SEED, least=0), default=1, help="Fixes lengths and gaps.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
 @tier_options()

@@ -30,8 +30,10 @@ def placement(
     prefills, decodes = _alike(pairs)
     target = workload.slo.attainment
     prefill, decode = Topology(1, _MANY), Topology(_MANY, 1)
-    first = _best(prefills, lambda one: _goodput(closed, one, prefill, Closed.prompt, target), cost)
-    last = _best(decodes, lambda one: _goodput(closed, one, decode, Closed.paced, target), cost)
+    first = _best(
+        prefills, lambda one, least: _goodput(closed, one, prefill, Closed.prompt, target, least), cost
+    )
+    last = _best(decodes, lambda one, least: _goodput(closed, one, decode, Closed.paced, target, least), cost)
     if first is None or last is None:
         return None
     found = next(
@@ -54,13 +56,23 @@ def _alike(pairs: list[Layout]) -> tuple[list[Layout], list[Layout]]:
 
 
 def _best(
-    layouts: list[Layout], goodput: Callable[[Layout], float], cost: Callable[[Layout, Topology], float]
+    layouts: list[Layout],
+    goodput: Callable[[Layout, float], float],
+    cost: Callable[[Layout, Topology], float],
 ) -> tuple[Layout, float] | None:
-    """The layout of the highest goodput for what its instance costs, and that goodput."""
+    """The layout of the highest goodput for what its instance costs, and that goodput.
+
+    ``goodput`` may return 0 for a layout that does not reach a rate, here the one at which it would be as good as the
+    best so far.
+    """
     role = Topology(1, 0) if len({layout.prefill for layout in layouts}) == len(layouts) else Topology(0, 1)
-    found = [(layout, goodput(layout)) for layout in layouts]
-    good = [(layout, rate) for layout, rate in found if rate > 0]
-    return max(good, key=lambda pair: pair[1] / cost(pair[0], role), default=None)
+    best, worth = None, 0.0
+    for layout in layouts:
+        each = cost(layout, role)
+        rate = goodput(layout, worth * each)
+        if rate > worth * each:
+            best, worth = (layout, rate), rate / each
+    return best
 
 
 def _goodput(
@@ -69,15 +81,16 @@ def _goodput(
     topology: Topology,
     share: Callable[[Closed, Layout, Topology], float],
     target: float,
+    least: float,
 ) -> float:
-    """Highest rate at which one instance attains its own SLO."""
+    """Highest rate at which one instance attains its own SLO; 0 where that is below ``least``."""
 
     def reaches(rate: float) -> bool:
         return share(closed.under(closed.given.at_rate(rate)), layout, topology) >= target
 
     high = closed.workload.rate / max(closed.loads(layout, topology).values())
-    low = high / 32
-    if not reaches(low):
+    low = max(high / 32, least)
+    if low >= high or not reaches(low):
         return 0.0
     while high / low > _NARROW:
         middle = math.sqrt(low * high)

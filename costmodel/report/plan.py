@@ -43,7 +43,7 @@ def page(answer: PlanAnswer, detail: bool) -> Page:
         if any(plan.attainment_closed_reason for plan in answer.plans):
             blocks.append("?: what the closed form cannot vouch for, or does not have; --detail says why")
         blocks += [f"{plan.name}: {plan.misses}" for plan in answer.plans if plan.misses]
-    blocks += [text for text in (_band(answer), _margin(answer)) if text]
+    blocks += [text for text in (band_told(answer), margin_told(answer)) if text]
     if answer.pareto:
         known = all(plan.headroom is not None for plan in answer.plans if plan.feasible)
         by = "cost, GPUs and headroom" if known else "cost and GPUs"
@@ -95,7 +95,7 @@ def _terms(answer: PlanAnswer) -> str:
     )
 
 
-def _band(answer: PlanAnswer) -> str:
+def band_told(answer: PlanAnswer) -> str:
     """Say what the best plan's layout takes where step times are off, and whether the plan holds at longer ones."""
     band = answer.band
     if band is None:
@@ -124,7 +124,7 @@ def _size(gpus: int | None, usd: float | None, reason: str | None) -> str:
     return f"{gpus} GPUs" + ("" if usd is None else f" ({usd:,.2f} USD/h)")
 
 
-def _margin(answer: PlanAnswer) -> str:
+def margin_told(answer: PlanAnswer) -> str:
     """Say what the next best kind of plan costs beside the best, and whether it may overtake it."""
     if answer.margin is None:
         return f"No margin: {answer.margin_reason}." if answer.margin_reason else ""
