@@ -17,7 +17,7 @@ from costmodel import InputError, ReuseOptions, ask_reuse
 from costmodel.cli import main
 from costmodel.decision.loading import Parabola, bandwidth_form, bandwidth_root, tokens_form, tokens_root
 from costmodel.questions.reuse import ReuseAnswer
-from costmodel.questions.reuse_measured import relative_fit
+from costmodel.questions.reuse_measured import Measured, relative_fit
 from costmodel.serving.tiers import KvTier
 
 LLAMA = "Llama-3.1-8B"  # 131,072 B of KV a token
@@ -394,10 +394,71 @@ def test_measured_lines_that_do_not_meet(tmp_path: Path, load: float, recompute:
     assert found is not None and found.break_even_tokens is None and told in str(found.break_even_reason)
 
 
+def measured(folder: Path, rows: list[tuple[int, float, float]]) -> Measured:
+    found = ask_reuse(LLAMA, [], ReuseOptions(measured=measured_file(folder, rows))).measured
+    assert found is not None
+    return found
+
+
+def test_measured_loads_may_pay_at_both_ends_alone(tmp_path: Path) -> None:
+    # by thousands k: loads 10 k ms; 12, 28 and 60 ms at 1, 3 and 5 lie on 10 + 2 k^2: 2 k^2 - 10 k + 10 = 0 at
+    # (5 - sqrt 5) / 2 = 1.38 and 3.618; held out: 18 for 15 and 42 for 41
+    rows = [
+        (1000, 0.01, 0.012),
+        (2000, 0.02, 0.015),
+        (3000, 0.03, 0.028),
+        (4000, 0.04, 0.041),
+        (5000, 0.05, 0.06),
+    ]
+    found = measured(tmp_path, rows)
+    assert found.break_even_tokens == pytest.approx(3618.034, abs=0.01)
+    assert "for some shorter prefixes" in found.break_even_regime
+    assert [row.pays for row in found.rows] == [True, False, False, True, True] and found.paying == 3
+    assert found.recompute_mape == pytest.approx((3 / 15 + 1 / 41) / 2)
+    assert found.recompute_per_token_s == 0.0 and found.recompute_fixed_s == pytest.approx(0.01)
+    # held out at 4,000, it took 60 ms to load: the fits say it pays there
+    late = measured(tmp_path, [*rows[:3], (4000, 0.048, 0.036), rows[4]])
+    assert late.break_even_tokens is None
+    assert "pays at 4,000 tokens, as measured it does not: loading took less at 2 of 5" in str(
+        late.break_even_reason
+    )
+
+
+def test_measured_lengths_that_pay_are_counted_not_guessed(tmp_path: Path) -> None:
+    # fits of 1, 3 and 5 thousand pay by far; at 2 and 4 loading took a few percent longer than computing
+    rows = [(n * 1000, 0.01 * n, 0.011 * n if n % 2 else 0.0097 * n) for n in range(1, 6)]
+    found = measured(tmp_path, rows)
+    assert found.break_even_tokens is None
+    assert "by the fits; loading took less at 3 of 5 measured lengths" in str(found.break_even_reason)
+
+
+def test_a_fit_that_misses_what_was_held_out_tells_no_break_even(tmp_path: Path) -> None:
+    rows = [(1000, 0.001, 0.5), (2000, 0.1, 1.0), (3000, 0.003, 1.5), (4000, 0.2, 2.0)]
+    answer = ask_reuse(LLAMA, [], ReuseOptions(measured=measured_file(tmp_path, rows)))
+    found = answer.measured
+    # no slope by a fit that far off; (1/1 + 1/3) / (1/1 + 1/9) = 1.2 ms for 100 and 200: 98.8 and 99.4 % short
+    assert found is not None and found.load_mape == pytest.approx(0.991)
+    assert found.break_even_tokens is None and "99% (loads)" in str(found.break_even_reason)
+    assert any("misses the lengths held out by 99%" in warning for warning in answer.about.warnings)
+
+
+def test_flat_loads_have_no_bandwidth(tmp_path: Path) -> None:
+    rows = [(n * 1000, 0.02, 0.012 * n) for n in range(1, 6)]
+    found = measured(tmp_path, rows)
+    assert found.load_per_token_s is None and found.load_bytes_per_s is None
+    assert "no slope is determined" in str(found.load_bytes_per_s_reason)
+    assert found.load_fixed_s == pytest.approx(0.02)
+    assert found.break_even_tokens == pytest.approx(2000 / 1.2)
+    # loads up and down by 10 % around 20 ms grow by 1 % from first to last: less than the fit is off
+    noisy = [(n * 1000, 0.02 * (1.1 if n % 2 else 0.9) * (1 + 0.0025 * n), 0.012 * n) for n in range(1, 6)]
+    assert measured(tmp_path, noisy).load_per_token_s is None
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("tokens,load_s\n1,2\n", "no column recompute_s"),
+        ("tokens,load_s,recompute_s,load_s\n1,2,3,4\n", "more than one column load_s"),
         ("tokens,load_s,recompute_s\n1,2,x\n", "line 2"),
         ("tokens,load_s,recompute_s\n1,2,-3\n", "line 2"),
         ("tokens,load_s,recompute_s\n1,1,1\n2,2,2\n3,3,3\n", "at least 4"),

@@ -109,6 +109,7 @@ def ask_reuse(
         found = miss_ratio_curve(Trace(asked.trace, Reading(timed=False, block_tokens=asked.block_tokens)))
     room = memory.room_tokens(asked.sequences, asked.context)
     levels = levels_of(found, room, memory.reason, below) if found else ()
+    measured = measured_of(asked.measured, shape.bytes_per_token, times) if asked.measured else None
     pairs, last = tuple(zip(below, chosen)), rows[-1] if rows else None
     return ReuseAnswer(
         schema=SCHEMA,
@@ -133,8 +134,8 @@ def ask_reuse(
         turns=turn_rows(times, shape.bytes_per_token, asked.turns, asked.turn_tokens, asked.osl)
         if asked.turns and asked.turn_tokens and asked.osl
         else (),
-        measured=measured_of(asked.measured, shape.bytes_per_token, times) if asked.measured else None,
-        about=about_reuse(end, kind, chosen, below, asked, rows),
+        measured=measured,
+        about=about_reuse(end, kind, chosen, below, asked, rows, measured.warnings() if measured else ()),
     )
 
 

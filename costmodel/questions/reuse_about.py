@@ -22,6 +22,7 @@ def about_reuse(
     below: Sequence[KvTier],
     asked: ReuseOptions,
     rows: Sequence[PrefixRow],
+    warned: Sequence[str] = (),
 ) -> About:
     """Return the assumptions, sources and warnings of an answer; what was left out of it."""
     said = ["nobody else reads from a tier meanwhile, and nothing hides a load", *_said(asked, rows)]
@@ -38,7 +39,7 @@ def about_reuse(
     if kind is not None and kind.stack is None:
         left_out.append("host and scheduler time between steps (--stack)")
     sources = [model_source(end.model), *(line for option in chosen for line in option.sources())]
-    warnings = [warning for tier in below for warning in tier.warned]
+    warnings = [*(warning for tier in below for warning in tier.warned), *warned]
     if kind is not None:
         found, borrowed = _fits(kind)
         sources, warnings = [*sources, *found], [*warnings, *borrowed]

@@ -110,6 +110,7 @@ MEASURED = {
     "recompute_per_token_s": "recompute: a token",
     "recompute_growth_s": "recompute: a token squared",
     "recompute_mape": "recompute: error, held out",
+    "paying": "lengths at which it pays, as measured",
     "predicted_bias": "step times over measured, less 1",
     "break_even_tokens": "pays from, tokens",
 }
@@ -120,6 +121,7 @@ MEASURED_ROWS = {
     "load_fit_s": "fit",
     "recompute_s": "recompute",
     "recompute_fit_s": "fit ",
+    "pays": "pays",
     "predicted_s": "step times",
 }
 
@@ -152,7 +154,7 @@ def page(answer: ReuseAnswer, detail: bool) -> Page:
         blocks += [Heading("A conversation, all turns"), table(answer.turns, TURNS)]
     if answer.measured:
         blocks += [Heading(f"Measured: {answer.measured.path}"), facts(answer.measured, MEASURED)]
-        blocks += [table(answer.measured.rows, MEASURED_ROWS)]
+        blocks += [answer.measured.break_even_regime, table(answer.measured.rows, MEASURED_ROWS)]
     return Page(title, tuple(blocks), answer.about, cite=detail)
 
 
