@@ -52,10 +52,24 @@ class Sizing:
     def floor(self, layout: Layout) -> Topology:
         """Fewest instances that are stable, spares besides."""
         if layout.pooled:
-            load = self.closed.loads(layout, Topology(1, 0))["shared"]
-            return Topology(_stable(load) + self.spare, 0)
-        loads = self.closed.loads(layout, Topology(1, 1))
-        return Topology(_stable(loads["prefill"]) + self.spare, _stable(loads["decode"]) + self.spare)
+            return Topology(self._stable(layout, "shared") + self.spare, 0)
+        roles = (self._stable(layout, role) + self.spare for role in ("prefill", "decode"))
+        return Topology(*roles)
+
+    def _stable(self, layout: Layout, role: str) -> int:
+        """Fewest instances of a role that carry their load.
+
+        Load falls with their number, and faster than in proportion where prompts run beside decodes: an instance that
+        has too much to do decodes many at once, which leaves little room for prompts.
+        """
+
+        def load(count: int) -> float:
+            return self.closed.loads(layout, Topology(count, 0 if layout.pooled else count))[role]
+
+        low, high = 0, 1
+        while (now := load(high)) >= 1 and high < MOST_INSTANCES:
+            low, high = high, min(2 * high, math.floor(high * now) + 1, MOST_INSTANCES)
+        return _least(low + 1, high, lambda count: load(count) < 1)
 
     def least(self, layout: Layout, cost: Callable[[Layout, Topology], float]) -> Sized | None:
         """Return the cheapest number of instances that attains the goal; None where no number does."""
@@ -153,11 +167,6 @@ def _affordable(
     each = cost(layout, Topology(0, 1))
     left = cost(layout, best) - cost(layout, Topology(prefill, 0))
     return math.ceil(left / each - 1e-9) - 1
-
-
-def _stable(load: float) -> int:
-    """Instances that carry what one would be loaded with so often."""
-    return math.floor(load) + 1
 
 
 def _least(low: int, high: int, enough: Callable[[int], bool]) -> int:

@@ -1,0 +1,93 @@
+"""Sizes of a plan's layouts against counting up from one instance, where loads are not proportional to instances."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from costmodel.inputs.prices import Price
+from costmodel.inputs.workload import Arrivals, Lengths, Slo, Workload
+from costmodel.planning.closed import Closed
+from costmodel.planning.options import PlanOptions
+from costmodel.planning.plan import plan
+from costmodel.planning.results import PlanAnswer
+from costmodel.planning.sizing import Sizing
+from costmodel.planning.space import Layout, space
+from costmodel.serving.deployment import Topology
+from costmodel.serving.scenario import Scenario
+
+LLAMA, H100 = "Llama-3.1-8B", "h100-sxm"
+BUDGETS = (512, 2048, 8192)
+PRICES = {H100: Price(H100, 4.0, "given", "", "a test")}
+
+
+def load(isl: int, osl: int, rate: float, slo: Slo) -> Workload:
+    return Workload("own", Arrivals(rate), Lengths(isl, 0.0), 0, Lengths(osl, 0.0), slo, "here")
+
+
+PROMPTS = load(2000, 200, 20.0, Slo(0.5, 0.02))
+ANSWERS = load(4000, 400, 8.0, Slo(2.0, 0.05))
+CHUNKED = PlanOptions(hardware=(H100,), tp=(1,), strategies=("chunked",), token_budgets=BUDGETS)
+MIXED = PlanOptions(
+    hardware=(H100,),
+    tp=(1,),
+    strategies=("colocated", "chunked", "disaggregated", "deflected"),
+    token_budgets=(512, 8192),
+    thresholds=(1000, 9000),
+)
+
+
+def scanned(closed: Closed, layout: Layout, role: str) -> int:
+    """Fewest instances that carry the load of a role, counted up from one."""
+    return next(
+        n
+        for n in itertools.count(1)
+        if closed.loads(layout, Topology(n, 0 if layout.pooled else n))[role] < 1
+    )
+
+
+@pytest.mark.parametrize(("model", "workload"), [(LLAMA, PROMPTS), ("Qwen3-32B", ANSWERS)])
+def test_floors_are_the_fewest_stable_instances(model: str, workload: Workload) -> None:
+    """One Qwen3-32B instance with budget 8,192 is offered 342 times what it can do; 15 are stable."""
+    closed = Closed(workload)
+    for layout in space(Scenario(model, H100), workload, MIXED, PRICES).layouts:
+        found = Sizing(closed, 0.8, 1).floor(layout)
+        roles = ("shared",) if layout.pooled else ("prefill", "decode")
+        counts = [found.prefill, found.decode][: len(roles)]
+        assert counts == [scanned(closed, layout, role) + 1 for role in roles]
+
+
+@pytest.mark.parametrize("goal", [0.8, 0.97])
+def test_chunked_sizes_are_those_of_brute_force(goal: float) -> None:
+    """Small budgets and large ones: one instance is offered up to 3.6 times what it can do, and two attain it."""
+    closed = Closed(PROMPTS)
+    sizing = Sizing(closed, goal)
+    least = []
+    for layout in space(Scenario(LLAMA, H100), PROMPTS, CHUNKED, PRICES).layouts:
+        found = sizing.least(layout, lambda layout, t: float(layout.gpus(t)))
+        assert found is not None
+        brute = next(n for n in range(1, 9) if closed.shares(layout, Topology(n, 0)).both >= goal)
+        assert found.topology == Topology(brute, 0)
+        least.append(brute)
+    assert min(least) == 2
+
+
+# --- whole plans -------------------------------------------------------------------------------------
+
+
+def planned(options: PlanOptions, workload: Workload = PROMPTS) -> PlanAnswer:
+    return plan(Scenario(LLAMA, H100), workload, options, PRICES)
+
+
+def test_two_chunked_instances_do_where_one_is_overloaded_by_far() -> None:
+    """What fits the GPUs that are allowed is found, and is the best beside plain disaggregation's three."""
+    allowed = PlanOptions(
+        hardware=(H100,), tp=(1,), strategies=("chunked",), token_budgets=(512,), max_gpus=2, requests=1000
+    )
+    found = planned(allowed)
+    assert found.answered and found.plans[0].topology == "2"
+    both = PlanOptions(hardware=(H100,), tp=(1,), strategies=("chunked", "disaggregated"), requests=1000)
+    tight = load(2000, 200, 20.0, Slo(0.5, 0.016))
+    best = planned(both, tight).plans[0]
+    assert (best.strategy, best.token_budget, best.gpus) == ("chunked", 512, 2)
