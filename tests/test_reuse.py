@@ -306,6 +306,44 @@ def test_running_sequences_leave_the_rest_of_the_pool(tmp_path: Path) -> None:
     assert ask_reuse(LLAMA, [], asked).levels[0].room_tokens == 2000
 
 
+def test_a_prompt_shorter_than_the_usual_prefixes_has_shorter_ones() -> None:
+    answer = ask_reuse(LLAMA, ["dram-pcie5"], ReuseOptions(isl=400), hardware="h100-sxm")
+    assert [(row.prefix_tokens, row.uncached_tokens) for row in answer.prefixes] == [(100, 300), (200, 200)]
+    assert len(answer.loads) == 2 and answer.tiers[0].break_even_tokens == 1
+    assert any("no --prefix is given" in said for said in answer.about.assumptions)
+    (two,) = ask_reuse(LLAMA, ["dram-pcie5"], ReuseOptions(isl=2)).prefixes
+    assert two.prefix_tokens == 1
+
+
+def test_a_fleet_of_each_stated_prefix() -> None:
+    asked = ReuseOptions(prefixes=(512, 8192), isl=8448, osl=256, sequences=16, hit_rate=0.5)
+    rows = ask_reuse(LLAMA, [DRAM, "store-eth-25"], asked, hardware="h100-sxm").fleet
+    assert [(row.tier, row.prefix_tokens) for row in rows] == [
+        (name, prefix) for name in ("dram-pcie5-vllm-0.12", "store-eth-25") for prefix in (512, 8192)
+    ]
+    assert rows[0].load_s == pytest.approx(512 * 131072 / 50e9)
+
+
+def test_prompt_tokens_beyond_their_hashes_are_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    rows = [{"timestamp": i, "input_length": 5000, "output_length": 10, "hash_ids": [1]} for i in range(3)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    answer = ask_reuse(LLAMA, [], ReuseOptions(trace=path))
+    # 512 of 5,000 tokens have a hash
+    assert any("90% of prompt tokens are beyond the hashes" in said for said in answer.about.warnings)
+    whole = ask_reuse(LLAMA, [], ReuseOptions(trace=trace_file(tmp_path, [[1, 2], [1, 2]])))
+    assert not any("hashes" in said for said in whole.about.warnings)
+
+
+def test_more_turns_than_a_model_has_positions_for_are_a_warning() -> None:
+    # 1,000 x (100 + 50) tokens; Llama-3.1-8B is made for 131,072
+    long, short = (
+        ask_reuse(LLAMA, [], ReuseOptions(turns=turns, turn_tokens=100, osl=50)).about.warnings
+        for turns in (1000, 800)
+    )
+    assert any("150,000 tokens exceed the 131,072 positions" in said for said in long) and not short
+
+
 def test_a_fleet_gains_less_than_a_hit() -> None:
     asked = ReuseOptions(prefixes=(8192,), isl=8448, osl=256, sequences=16, hit_rate=0.5)
     (row,) = ask_reuse(LLAMA, [DRAM], asked, hardware="h100-sxm").fleet
@@ -482,6 +520,10 @@ def test_measured_files_are_checked(tmp_path: Path, text: str, told: str) -> Non
         (["--tier", "dram-pcie5", "--prefix", "100", "--isl", "100"], "leaves nothing"),
         (["--tier", "dram-pcie5", "--turns", "3"], "--turn-tokens"),
         (["--tier", "dram-pcie5", "--hit-rate", "0.5", "--trace", "x"], "pass one"),
+        (["--tier", "dram-pcie5", "--hit-rate", "0.5"], "pass --prefix"),
+        (["--measured", "x", "--hit-rate", "0.5", "--prefix", "100"], "pass --tier"),
+        (["--tier", "dram-pcie5", "--isl", "1"], "leaves no prefix"),
+        (["--tier", "dram-pcie5", "--tier", "dram-pcie5,capacity=1TB"], "name=dram-pcie5-2"),
         (["--tier", "dram-pcie5", "--context", "5"], "--sequences"),
         (["--tier", "dram-pcie6"], "did you mean 'dram-pcie5'"),
         (["--tier", "dram-pcie5", "--stack", "vllm-2026"], "pass --hardware"),

@@ -77,7 +77,7 @@ def test_hashes_that_are_no_tree_count_a_prefix_as_far_as_all_of_it_is_there(blo
 @given(paths=PATHS)
 def test_the_cache_of_the_replay_hits_as_often(paths: list[list[int]]) -> None:
     requests = [prompt(hashed(path)) for path in paths]
-    curve = miss_ratio_curve(requests, tail_first=False)
+    curve = miss_ratio_curve(requests)
     for size in (TOKENS, 3 * TOKENS, 10 * TOKENS):
         cache, hits = PrefixCache(bytes_per_token=1.0), 0
         for request in requests:

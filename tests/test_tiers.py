@@ -14,8 +14,10 @@ from costmodel.memory.parallelism import Parallelism
 from costmodel.questions.inputs import as_model
 from costmodel.questions.show import ask_show
 from costmodel.questions.tiers import kv_tiers, parse_tier, parse_tiers
+from costmodel.serving.deployment import Settings
 from costmodel.serving.handover import KvEnd
 from costmodel.serving.instance import InstanceKind, make_instance
+from costmodel.serving.scenario import Scenario
 from costmodel.serving.tiers import kv_shape
 
 FILES = sorted((Path(__file__).resolve().parents[1] / "hardware" / "tiers").glob("*.toml"))
@@ -92,6 +94,9 @@ def test_both_ways_cannot_exceed_both_peaks(tmp_path: Path) -> None:
     text = (Path(FILES[0]).parent / "dram-pcie5-vllm-0.12.toml").read_text()
     (tmp_path / "bad.toml").write_text(text.replace("83.4 GB/s", "127 GB/s", 1))
     with pytest.raises(InputError, match="both directions together"):
+        load_tier(tmp_path / "bad.toml")
+    (tmp_path / "bad.toml").write_text(text.replace("83.4 GB/s", "49 GB/s", 1))
+    with pytest.raises(InputError, match="less than one direction alone, sustained_read '50 GB/s'"):
         load_tier(tmp_path / "bad.toml")
 
 
@@ -276,6 +281,21 @@ def test_what_is_absent_or_unknown_is_told_with_its_remedy(text: str, told: str)
 def test_a_tier_is_named_once() -> None:
     with pytest.raises(InputError, match="given twice"):
         parse_tiers(["dram-pcie5,capacity=1TB", "dram-pcie5,capacity=2TB"])
+    near, far = kv_tiers(["dram-pcie5,capacity=1TB", "dram-pcie5,capacity=2TB,name=far"], end("gpt-oss-120b"))
+    assert (near.name, far.name, far.capacity_bytes) == ("dram-pcie5", "far", 2e12)
+
+
+def test_errors_name_the_option_that_was_passed() -> None:
+    with pytest.raises(InputError, match="--offload dram-pcie5 needs capacity=500GiB"):
+        kv_tiers(["dram-pcie5"], end("Llama-3.1-8B"), "--offload")
+    with pytest.raises(InputError, match="--reuse nvme-gen4 needs write"):
+        kv_tiers(["nvme-gen4,capacity=1TB"], end("Llama-3.1-8B"), "--reuse")
+
+
+def test_loading_what_is_cheaper_needs_a_tier() -> None:
+    scenario = Scenario("Qwen3-0.6B", "h100-sxm", topology="1", settings=Settings(load="cheaper"))
+    with pytest.raises(InputError, match="--load cheaper: there is no KV tier"):
+        scenario.deployment()
 
 
 def test_notes_say_what_counts_and_what_does_not() -> None:

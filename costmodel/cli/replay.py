@@ -104,6 +104,8 @@ def command(trace: str, model: str, strategy: tuple[str, ...], **options: Any) -
 
     rule = _rule(options.pop("rule"), options.pop("alpha"), options.pop("beta"))
     scenario = take_scenario(model, options, token_budget=take_budget(options))
+    if options["no_reuse"] and (scenario.offload or scenario.reuse):
+        raise InputError("--no-reuse keeps no prefixes, which --offload and --reuse keep in tiers: pass one")
     names = tuple(strategy)
     progress = Progress(silent=options["quiet"])
     try:

@@ -26,7 +26,8 @@ from .options import (
 
 TIER = (
     "NAME[,capacity=500GiB][,bandwidth=50GB/s][,latency=1ms][,bytes_per_token=64kB]...: a tier below GPU memory "
-    "(costmodel show tiers), the fastest first. Also read, write, per_chunk, chunk, count, shared, per_rank, windows."
+    "(costmodel show tiers), the fastest first. Also read, write, per_chunk, chunk, count, name, windows=all|last, and "
+    "shared, per_rank, on_link=yes|no."
 )
 KEYS = (
     "isl", "osl", "trace", "block_tokens", "hit_rate", "sequences", "context", "turns", "turn_tokens", "measured"
@@ -44,7 +45,7 @@ KEYS = (
 @tokens_option("--osl", "Output tokens: of a request for what a fleet gains, of a turn for --turns.")
 @option("--trace", type=click.Path(), help="A trace with hashes of prompt blocks, for what is found.")
 @tokens_option("--block-tokens", "Tokens of a hashed block, where they are not those of the trace's format.")
-@option("--hit-rate", type=Quantity("1", positive=False, most=1), help="Share of requests that hit.")
+@option("--hit-rate", type=Quantity("1", positive=False, most=1), help="Share of requests that hit --prefix.")
 @option("--sequences", type=Whole(MOST_REQUESTS), help="Sequences that run at once on an instance.")
 @tokens_option("--context", "Tokens of each of them.")
 @option("--pool", type=Quantity("byte"), help="KV pool of the instance; default: as vLLM sizes it.")

@@ -82,7 +82,7 @@ class MissRatioCurve:
 
     ``sizes_tokens`` are those at which hits grow, ``hit_tokens`` the hits from there on; between them nothing is
     gained. ``prompt_tokens`` and ``requests`` of the trace, ``hashed`` of them with blocks, ``working_set_tokens``
-    of all distinct blocks.
+    of all distinct blocks, each whole; ``unhashed_tokens`` of prompts are beyond their hashes and never found.
     """
 
     requests: int
@@ -93,6 +93,7 @@ class MissRatioCurve:
     distinct_blocks: int
     sizes_tokens: tuple[int, ...]
     hit_tokens: tuple[int, ...]
+    unhashed_tokens: int = 0
 
     def hits(self, size_tokens: float) -> int:
         """Prompt tokens found by a cache with room for so many."""
@@ -135,11 +136,12 @@ def miss_ratio_curve(requests: Iterable[Request], *, tail_first: bool = True) ->
     """
     recency = _Recency()
     grown: dict[int, int] = {}
-    count = hashed = prompts = outputs = 0
+    count = hashed = prompts = outputs = unhashed = 0
     for request in requests:
         count += 1
         prompts += request.isl
         outputs += request.output_tokens
+        unhashed += max(0, request.isl - len(request.blocks) * request.block_tokens)
         if not request.blocks:
             continue
         hashed += 1
@@ -158,7 +160,7 @@ def miss_ratio_curve(requests: Iterable[Request], *, tail_first: bool = True) ->
         total += grown[size]
         hits.append(total)
     return MissRatioCurve(
-        count, hashed, prompts, outputs, recency.tokens, len(recency), tuple(sizes), tuple(hits)
+        count, hashed, prompts, outputs, recency.tokens, len(recency), tuple(sizes), tuple(hits), unhashed
     )
 
 

@@ -158,6 +158,12 @@ def _check_both_ways(reader: Reader, values: Mapping[str, Sourced]) -> None:
     peaks = [values[key].value for key in ("read_bandwidth", "write_bandwidth") if key in values]
     if both and len(peaks) == 2 and both.value > sum(peaks):
         reader.note(f"values.both_ways: {both.text!r} exceeds the peaks of both directions together")
+    for key in ("sustained_read", "sustained_write"):
+        one = values.get(key)
+        if both and one and both.value < one.value:
+            reader.note(
+                f"values.both_ways: {both.text!r} is less than one direction alone, {key} {one.text!r}"
+            )
 
 
 def _pieces(reader: Reader, values: Mapping[str, Sourced]) -> tuple[Piece, ...]:

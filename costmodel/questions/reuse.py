@@ -35,6 +35,8 @@ from .tiers import parse_tiers
 SCHEMA = "costmodel.reuse/1"
 #: Prefixes of the curve of gains, where none is asked for.
 PREFIXES = (512, 2048, 8192, 32768)
+#: Share of prompt tokens without a hash that is not worth a word.
+_MOST_UNHASHED = 0.005
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ def ask_reuse(
         raise InputError(
             "nothing to load from: pass --tier (costmodel show tiers), --trace, --turns or --measured"
         )
+    if asked.hit_rate is not None and not chosen:
+        raise InputError("--hit-rate is of prefixes in a tier: pass --tier, too")
     below = tuple(option.kv_tier(end, reads_alone=True) for option in chosen)
     shape = kv_shape(end)
     rows = _prefix_rows(end, times, asked, bool(chosen))
@@ -130,12 +134,12 @@ def ask_reuse(
         curve=curve_of(found, shape.bytes_per_token) if found else None,
         levels=levels,
         hit_rate=asked.hit_rate,
-        fleet=_fleets(times, below, levels, found, asked, last),
+        fleet=_fleets(times, below, levels, found, asked, rows),
         turns=turn_rows(times, shape.bytes_per_token, asked.turns, asked.turn_tokens, asked.osl)
         if asked.turns and asked.turn_tokens and asked.osl
         else (),
         measured=measured,
-        about=about_reuse(end, kind, chosen, below, asked, rows, measured.warnings() if measured else ()),
+        about=about_reuse(end, kind, chosen, below, asked, rows, _warnings(measured, found)),
     )
 
 
@@ -162,10 +166,25 @@ def _end(
     return KvEnd(found, tp, kv_dtype_of(found, kv_dtype, dtype)), None
 
 
+def _warnings(measured: Measured | None, found: MissRatioCurve | None) -> tuple[str, ...]:
+    """Say what to beware of in measurements and in a trace."""
+    said = measured.warnings() if measured else ()
+    share = found.unhashed_tokens / found.prompt_tokens if found else 0.0
+    if share > _MOST_UNHASHED:
+        said = (
+            *said,
+            f"trace: {share:.0%} of prompt tokens are beyond the hashes of their prompts: never found",
+        )
+    return said
+
+
 def _prefix_rows(end: HoldsKv, times: Times, asked: ReuseOptions, tiers: bool) -> tuple[PrefixRow, ...]:
     held = sequence_bytes(end.model, end.kv_dtype)
     longest = end.model.max_context or max(PREFIXES) + 1
-    usual = [prefix for prefix in PREFIXES if prefix < min(asked.isl or longest, longest)]
+    below = min(asked.isl or longest, longest)
+    usual = [prefix for prefix in PREFIXES if prefix < below] or sorted({below // 4, below // 2} - {0})
+    if tiers and not asked.prefixes and not usual:
+        raise InputError(f"--isl {below} leaves no prefix of a token beside the one that is computed")
     prefixes = sorted(set(asked.prefixes)) or (usual if tiers else [])
     rest = {prefix: 1 if asked.isl is None else asked.isl - prefix for prefix in prefixes}
     return tuple(
@@ -179,17 +198,17 @@ def _fleets(
     levels: Sequence[Level],
     found: MissRatioCurve | None,
     asked: ReuseOptions,
-    last: PrefixRow | None,
+    prefixes: Sequence[PrefixRow],
 ) -> tuple[Fleet, ...]:
-    """One row a tier: by a trace, every request finds the mean of what is found there; else as stated."""
+    """One row a tier: by a trace, every request finds the mean of what is found there; else one a stated prefix."""
     if found is None:
-        if asked.hit_rate is None or last is None:
+        if asked.hit_rate is None:
             return ()
-        prefix = last.prefix_tokens
-        mean = (prefix, 0, asked.isl, asked.osl, asked.sequences)
+        mean = (0, asked.isl, asked.osl, asked.sequences)
         return tuple(
-            fleet_of(times, tier.name, Found(asked.hit_rate, prefix, tier.read_s(prefix), *mean))
+            fleet_of(times, tier.name, Found(asked.hit_rate, prefix, tier.read_s(prefix), prefix, *mean))
             for tier in tiers
+            for prefix in (row.prefix_tokens for row in prefixes)
         )
     isl = asked.isl or round(found.prompt_tokens / found.requests)
     osl = asked.osl or max(1, round(found.output_tokens / found.requests))

@@ -46,6 +46,8 @@ def about_reuse(
     if any(row.mooncake_bytes_per_s is not None for row in rows):
         sources.append("rule of Mooncake: FAST'25, equations 1 and 2")
     longest = max((row.prefix_tokens + row.uncached_tokens for row in rows), default=1)
+    if asked.turns and asked.turn_tokens and asked.osl:
+        longest = max(longest, asked.turns * (asked.turn_tokens + asked.osl))
     warnings += context_warnings(end.model, longest)
     return About(tuple(said), tuple(sources), tuple(left_out), tuple(warnings))
 
@@ -69,6 +71,8 @@ def _fits(kind: InstanceKind) -> tuple[list[str], list[str]]:
 def _said(asked: ReuseOptions, rows: Sequence[PrefixRow]) -> list[str]:
     """What is taken for granted because it was not given, or follows from what was."""
     said = []
+    if rows and not asked.prefixes:
+        said.append("no --prefix is given: some lengths below the prompt's, or the model's longest")
     if rows and asked.isl is None:
         said.append("one token follows the prefix (--isl says how many)")
     if rows:
@@ -76,6 +80,7 @@ def _said(asked: ReuseOptions, rows: Sequence[PrefixRow]) -> list[str]:
     if asked.trace is not None:
         said += [
             "one cache serves the whole trace; least recently used blocks go first, of one prompt the last ones",
+            "a block takes its room whole, however few of its tokens a prompt has",
             "what is computed is written to every tier, so that a tier has what lies above it, too",
             "fleet: every request finds the mean of what is found, and reads each part from the first tier that has it",
         ]

@@ -44,6 +44,8 @@ class ReuseOptions:
         problems = []
         if self.trace is not None and self.hit_rate is not None:
             problems.append("--trace and --hit-rate both say what is found: pass one")
+        elif self.hit_rate is not None and not self.prefixes:
+            problems.append("--hit-rate is of a prefix: pass --prefix with the tokens that a hit finds")
         if self.context is not None and self.sequences is None:
             problems.append("--context is of --sequences: pass both")
         if self.turns is not None and (self.turn_tokens is None or self.osl is None):

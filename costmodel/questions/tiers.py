@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..errors import InputError, unknown
 from ..inputs.tier import Tier, load_tier
@@ -30,6 +30,8 @@ KEYS: dict[str, Dimension | None] = {
 }
 _MAY_BE_ZERO = ("latency", "per_chunk")
 _WHOLE = ("chunk", "count")
+#: What tells two tiers of one file apart.
+_NAME = "name"
 _WORDS = {"windows": {"all": True, "last": False}}
 _YES_NO = {"yes": True, "no": False}
 
@@ -133,18 +135,24 @@ def parse_tier(text: str, option: str = "--tier") -> TierOption:
     if not name or "=" in name:
         raise InputError(f"{option} {text!r}: expected NAME[,capacity=500GiB][,bandwidth=50GB/s]...")
     tier = load_tier(name)
-    given: dict[str, float | bool] = {}
+    given: dict[str, float | bool | str] = {}
     for pair in pairs:
         key, equals, value = (part.strip() for part in pair.partition("="))
-        if key not in KEYS:
-            known = f"(one of {', '.join(KEYS)})"
-            raise InputError(f"{option} {name}: {unknown('key', key, KEYS, remedy=known)}")
-        if not equals:
+        known = (*KEYS, _NAME)
+        if key not in known:
+            told = unknown("key", key, known, remedy=f"(one of {', '.join(known)})")
+            raise InputError(f"{option} {name}: {told}")
+        if not equals or not value:
             raise InputError(f"{option} {name}: {key} needs a value: {key}=...")
         if key in given:
             raise InputError(f"{option} {name}: {key} is given twice")
-        given[key] = _value(key, value, f"{option} {name}: {key}")
-    return TierOption(tier, given, option)
+        given[key] = value if key == _NAME else _value(key, value, f"{option} {name}: {key}")
+    own = str(given.pop(_NAME, tier.name))
+    return TierOption(
+        replace(tier, name=own),
+        {key: each for key, each in given.items() if not isinstance(each, str)},
+        option,
+    )
 
 
 def _value(key: str, text: str, what: str) -> float | bool:
@@ -161,7 +169,7 @@ def _value(key: str, text: str, what: str) -> float | bool:
 
 
 def parse_tiers(texts: Sequence[str], option: str = "--tier") -> tuple[TierOption, ...]:
-    """Return the tiers of an option that may be repeated, fastest first as given; a name counts once.
+    """Return the tiers of an option that may be repeated; two of one file need names of their own (``name=``).
 
     Raises InputError for unknown names and keys, and for a name that is given twice.
     """
@@ -169,7 +177,9 @@ def parse_tiers(texts: Sequence[str], option: str = "--tier") -> tuple[TierOptio
     names = [each.tier.name for each in found]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"{option} {name} is given twice: a tier may be named once")
+            raise InputError(
+                f"{option} {name} is given twice: tell them apart by name=..., such as name={name}-2"
+            )
     return found
 
 

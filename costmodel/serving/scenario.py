@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from ..errors import InputError
 from ..families import read_model
 from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import load_gpu
@@ -91,6 +92,10 @@ class Scenario:
             *(wired(replace(one.kv_tier(prefill), shared=False), path) for one in self.offload),
             *(wired(replace(one.kv_tier(prefill), shared=True), path) for one in self.reuse),
         ])  # fmt: skip
+        if self.settings.load != Settings.load and not tiers:
+            raise InputError(
+                f"--load {self.settings.load}: there is no KV tier to load from; add --offload or --reuse"
+            )
         rates = tuple(said for tier in tiers for said in tier.told)
         return Deployment(
             topology, prefill, decode, pools[0], pools[1], path, self.settings,
