@@ -18,10 +18,12 @@ LEAST_REPEATED = 4
 
 
 class Repeated:
-    """Points, in one row, whose values are ``values[place]``."""
+    """Points, in one row, whose numbers are ``values[place]``."""
 
-    def __init__(self, values: Values, place: Values, known: dict[Any, Any] | None = None) -> None:
-        self.values, self.place = values, place
+    def __init__(
+        self, values: Values, place: Values, numbers: Values, known: dict[Any, Any] | None = None
+    ) -> None:
+        self.values, self.place, self.numbers = values, place, numbers
         self.shape, self.size = place.shape, place.size
         self._known: dict[Any, Any] = {} if known is None else known
 
@@ -30,9 +32,10 @@ class Repeated:
 
     def __getitem__(self, part: Any) -> Any:
         """Return one point's value, or some of the points: as numbers, where these are no more than the values."""
-        place = self.place[part]
-        few = place.size <= len(self.values)
-        return self.values[place] if few else Repeated(self.values, place, self._known)
+        numbers = self.numbers[part]
+        if numbers.size <= len(self.values):
+            return numbers
+        return Repeated(self.values, self.place[part], numbers, self._known)
 
     def through(self, function: Callable[[Values], Any]) -> Any:
         """Return what a function makes of the values, called once for all parts of the points."""
@@ -49,15 +52,16 @@ def repeated(column: Values) -> Values | Repeated:
     """Return a column of whole numbers as an argument: its one value, its few values, or the numbers as they are."""
     import numpy as np
 
+    numbers = column.astype(np.float64)
     if len(column):
         low = int(column.min())
         span = int(column.max()) - low + 1
         if span == 1:
-            return np.array([float(low)])
+            return numbers[:1]
         apart = _apart(column - low, span) if span <= MOST_SPAN * len(column) else None
         if apart:
-            return Repeated((apart.values + low).astype(np.float64), apart.place)
-    return column.astype(np.float64)
+            return Repeated((apart.values + low).astype(np.float64), apart.place, numbers)
+    return numbers
 
 
 def together(arguments: Sequence[Values | Repeated]) -> tuple[list[Values], Values] | None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Points that go through a trace together: their intermediate values stay in the cache.
 BLOCK = 4096
+#: Operations that are done again rather than looked up.
+CHEAP = 2
 _NAME = re.compile(r"\b[vx]\d+\b")
 
 
@@ -59,24 +61,27 @@ class _ArrayTape(Tape):
     def code(self, names: Sequence[str], answer: str) -> str:
         """Source of a function ``of_NAME`` of each name alone, and of ``joint``, of what these find.
 
-        Each returns values and where its guards hold. ``joint`` takes a function for each name besides, which lays what
-        was found of its values over the points. Lines that neither the answer nor a guard needs are left out.
+        Each returns values and where its guards hold. ``joint`` takes the numbers, and for each a function that lays
+        what was found of its values over the points. Lines that neither the answer nor a guard needs are left out.
         """
         lines = _needed([_Line(*line.split(" = ", 1)) for line in self.lines], [answer, *self.guards])
-        rests = {name: {name} for name in names}
+        rests, size = {name: {name} for name in names}, dict.fromkeys(names, 0)
         for line in lines:
             rests[line.name] = set().union(*(rests[x] for x in line.used))
-        joint = [line for line in lines if len(rests[line.name]) > 1]
+            size[line.name] = 1 + sum(size[x] for x in line.used)
+        again = [line for line in lines if len(rests[line.name]) > 1 or size[line.name] <= CHEAP]
+        joint = _needed(again, [answer, *(guard for guard in self.guards if len(rests[guard]) > 1)])
+        done = {line.name for line in joint}
         handed = dict.fromkeys(x for line in (*joint, _Line("", answer)) for x in line.used)
         taken: dict[str, str] = {}
         functions = []
         for name in names:
-            found = [x for x in handed if rests[x] == {name}]
+            found = [x for x in handed if rests[x] == {name} and x not in done and x != name]
             taken |= {x: f"at_{name}(of_{x})" for x in found}
-            own = [line for line in lines if rests[line.name] == {name}]
             held = [guard for guard in self.guards if rests[guard] == {name}]
+            own = _needed([line for line in lines if rests[line.name] == {name}], [*found, *held])
             functions.append(_function(f"of_{name}", [name], own, f"[{', '.join(found)}]", held))
-        parameters = [*(f"at_{name}" for name in names), *(f"of_{x}" for x in taken)]
+        parameters = [*names, *(f"at_{name}" for name in names), *(f"of_{x}" for x in taken)]
         held = [guard for guard in self.guards if len(rests[guard]) > 1]
         functions.append(_function("joint", parameters, list(_taking(joint, taken, answer)), answer, held))
         return "\n".join(functions)
@@ -129,7 +134,8 @@ class _Trace:
             values, holds = x.through(function) if isinstance(x, Repeated) else function(x)
             found += values
             held = _both(held, holds, _layer(x))
-        value, holds = self.joint(*map(_layer, arguments), *found)
+        numbers = (x.numbers if isinstance(x, Repeated) else x for x in arguments)
+        value, holds = self.joint(*numbers, *map(_layer, arguments), *found)
         return value, _both(held, holds, _same)
 
 
