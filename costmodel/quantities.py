@@ -329,14 +329,20 @@ TERMS: dict[str, tuple[str, str, str]] = {
     "interference": (
         "second",
         "",
-        "stretch + stalls: what prefills and decodes cost each other in shared steps",
+        "stretch + stalls, less prefixes computed again: what prefills and decodes cost each other in shared steps",
+    ),
+    "prefix computed again": (
+        "second",
+        "",
+        "the part of stretch that computes, alone, a prefix that the ideal has cached and the instance did not find",
     ),
     "stranding": ("second", "", "queue + admission: waiting for one pool, though another may be idle"),
     "sharing": ("second", "", "gathering: what decoding in a batch costs each of its requests"),
     "splitting": (
         "second",
         "",
-        "stranding + stretch of a strategy less those of the better pooled one on the same GPUs; may be negative",
+        "stranding + stretch of a strategy less those of the better pooled one on the same GPUs, prefixes computed "
+        "again left out; may be negative",
     ),
     "KV held": ("byte", "", "KV that waits for its hand-over, on both sides, on average"),
     # strategies and verdict

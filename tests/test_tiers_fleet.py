@@ -24,7 +24,6 @@ from costmodel.questions.tiers import parse_tiers
 from costmodel.serving.deployment import Deployment, Settings
 from costmodel.serving.scenario import Scenario
 from costmodel.serving.strategies import CHUNKED, COLOCATED
-from costmodel.serving.table import StepTable
 from costmodel.serving.tiers import KvTier
 
 # --- Qwen3-32B on 16 H100s -----------------------------------------------------------------------------
@@ -96,12 +95,10 @@ def test_a_hit_gains_25_times_and_the_fleet_a_quarter(benchmark: tuple[Run, Run,
     # 30,000 tokens are 7.86 GB: 79 ms over two ways of 50 GB/s. By hand, 2 x 32.8e9 x 30,000 FLOPs at half of the peak
     # of two GPUs take 2.0 s, 25 times as long.
     assert deployment.tiers[0].read_s(SHARED) == pytest.approx(SHARED * KV / 100e9, rel=1e-9)
-    table = StepTable(deployment.prefill)
     found = gain(
         "chunked",
         tiered.prefixes,
         len(tiered.records),
-        table,
         Seen(before[1], summary.gpu_seconds(bare), before[0]),
         Seen(after[1], summary.gpu_seconds(tiered), after[0]),
     )

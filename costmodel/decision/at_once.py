@@ -67,7 +67,7 @@ class AtOnce:
             ttft_mean_s=means.ttft_s,
             tpot_mean_s=means.tpot_s,
             ledger=ledger,
-            **grouped(ledger),
+            **grouped(ledger, means.recomputed_prefix_s),
         )
         why = self.refusal(strategy)
         if why is not None:

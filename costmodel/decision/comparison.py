@@ -125,8 +125,8 @@ class Comparison:
         )
         if self.options.method == "closed":
             found = self.at_once.result(blank, strategy, self.bands.factor(strategy, "ttft_s"))
-            times, requests = self.times[self.deployment.prefill], self.at_once.form.requests
-            shares = places_at_once(self.deployment, requests, times, means, pooled=strategy.pooled)
+            times = self.times[self.deployment.prefill]
+            shares = places_at_once(self.deployment, self.workload, times, means, pooled=strategy.pooled)
             return replace(found, hit_rate_tokens=shares)
         result = blank
         if means.stable:
@@ -163,11 +163,12 @@ class Comparison:
     def reuse(self, strategy: Strategy) -> ReuseGain:
         """Return what the tiers gain under a strategy."""
         bare, workload = self.deployment.without_tiers(), cold_workload(self.deployment, self.workload)
-        kind = self.deployment.prefill
         without = ClosedForm(bare, workload, self.times, 16).means(strategy)
         if self.options.method == "closed":
             sides = without, self.means(strategy)
-            return gain_at_once(self.deployment, self.workload, strategy, self.times[kind], sides)
+            return gain_at_once(
+                self.deployment, self.workload, strategy, self.times[self.deployment.prefill], sides
+            )
         self.options.progress(f"{strategy.name}: without tiers")
         requests = workload.sample(len(self.requests), self.options.seed)
         runs = replay(strategy, bare, requests, workload.slo, self.tables), self.run(strategy)
@@ -181,7 +182,7 @@ class Comparison:
             )
             for run, means, side in zip(runs, (without, self.means(strategy)), ("without", "with"))
         ]
-        return gain(strategy.name, runs[1].prefixes, len(requests), self.tables[kind], *seen)
+        return gain(strategy.name, runs[1].prefixes, len(requests), *seen)
 
     def _turned(self) -> str | None:
         """Say which kinds were moved to the faster edge; None where none was."""
@@ -254,7 +255,10 @@ class Comparison:
 
 
 def with_splitting(results: Sequence[StrategyResult], pooled: Sequence[str]) -> list[StrategyResult]:
-    """Fill ``splitting_s``: stranding and stretch beyond those of the better (less delayed) pooled strategy."""
+    """Fill ``splitting_s``: stranding and stretch beyond those of the better (less delayed) pooled strategy.
+
+    Without what either computes of prefixes that the ideal has cached.
+    """
     stable = [r for r in results if r.name in pooled and r.mean_delay_s is not None]
     if not stable:
         reason = "no pooled strategy has a mean delay on these GPUs"
@@ -266,4 +270,5 @@ def with_splitting(results: Sequence[StrategyResult], pooled: Sequence[str]) -> 
 
 def _split_cost(result: StrategyResult) -> float:
     assert result.ledger is not None
-    return result.ledger["queue_s"] + result.ledger["admission_s"] + result.ledger["stretch_s"]
+    stretch = result.ledger["stretch_s"] - (result.recomputed_prefix_s or 0.0)
+    return result.ledger["queue_s"] + result.ledger["admission_s"] + stretch

@@ -44,16 +44,16 @@ def figures(totals: Totals, rate: float, deployment: Deployment, *, slo: bool) -
         "kv_held_byte_s": held,
         "kv_held_bytes": held * rate,
         "kv_pool_bytes": pool_bytes(deployment),
-        **grouped(ledger),
+        **grouped(ledger, totals.recomputed_prefix_s or 0.0),
     }
     if tpot:
         found |= {"tpot_mean_s": tpot.mean_s, "tpot_p50_s": tpot.p50_s, "tpot_p99_s": tpot.p99_s}
     return found
 
 
-def grouped(ledger: dict[str, float]) -> dict[str, Any]:
-    """Return the ledger folded into copy, interference, stranding and sharing."""
-    return dict(summary.group(ledger))
+def grouped(ledger: dict[str, float], recomputed_prefix_s: float) -> dict[str, Any]:
+    """Return the ledger folded into copy, interference, stranding, sharing and prefixes that are computed again."""
+    return dict(summary.group(ledger, recomputed_prefix_s))
 
 
 def pool_bytes(deployment: Deployment) -> float:

@@ -90,7 +90,7 @@ def operating_point(
     seen = max(1.0, batch)
     # A step is under way, and lengthened by a chunk, only while somebody decodes.
     step = min(1.0, batch) * times[deployment.decode].decode_smooth(seen, seen * form.context)
-    prompt = sum(r.uncached_tokens for r in form.requests) / len(form.requests)
+    prompt = form.mean([r.uncached_tokens for r in form.requests])
     path = deployment.path
     per_token = path.wire_bytes(round(prompt)) / round(prompt)
     # What layers hide during prefill costs nothing: at the mean prompt, the share of the copy that is exposed.
@@ -130,9 +130,10 @@ def prefix_seconds(
     It is computed where it does not lie, and copied where the decode side lacks it; ``exposed`` share of a copy. A
     read from a tier takes as long on either side. No length of the uncached part changes these seconds.
     """
-    found, path = 0.0, deployment.path
+    path, each = deployment.path, []
     for request in form.requests:
-        computed, cached = request.uncached_tokens, request.cached_tokens
+        computed, cached, found = request.uncached_tokens, request.cached_tokens, 0.0
+        each.append(found)
         if not cached:
             continue
         if deployment.held in ("prefill", "decode"):
@@ -141,7 +142,8 @@ def prefix_seconds(
             found += again if deployment.held == "decode" else -again
         if deployment.copies_prefix:
             found += exposed * (path.wire_s(request.isl) - path.wire_s(computed))
-    return found / len(form.requests)
+        each[-1] = found
+    return form.mean(each)
 
 
 def measured_load(run: Run, done: Sequence[Record], deployment: Deployment, rate: float) -> Values:

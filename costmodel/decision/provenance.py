@@ -16,7 +16,7 @@ from ..serving.tiers import KvTier
 from ..units import format_si
 from .bands import errors
 from .results import StrategyResult
-from .reuse import full_tiers, offered_writes
+from .reuse import full_tiers, offered_writes, unheld_at_once
 from .verdict import same_as_split
 
 ROUTINGS = {
@@ -75,7 +75,10 @@ def prefix_assumptions(deployment: Deployment, workload: Workload) -> tuple[str,
 def _cached(deployment: Deployment, workload: Workload, *, cold: bool) -> str:
     """Say what of prompts is cached."""
     if any(request.blocks for request in workload.requests):
-        return "prefixes whose blocks the trace names are kept; ideals and closed forms know of none"
+        return (
+            "prefixes whose blocks the trace names are kept; the ideal has what a cache without bound would hold, "
+            "closed forms none"
+        )
     return "cold cache" if cold else held(deployment)
 
 
@@ -93,8 +96,9 @@ def tier_assumptions(deployment: Deployment) -> tuple[str, ...]:
     return (
         *(_tier(tier) for tier in deployment.tiers),
         *deployment.tiers_told,
-        "a prompt joins its queue when its prefix has been read; reads of an instance from one tier take turns, and "
-        "memory for them is taken with the prompt's own",
+        "a prompt joins its queue when its prefix has been read; reads of an instance from one tier take turns, those "
+        "of a prompt from several tiers go at the same time unless both cross the ports of hand-overs; memory for "
+        "them is taken with the prompt's own",
         "what is computed is written to every tier when its prefill ends, in no time; where a tier is full, what was "
         "least recently used is forgotten",
         "a preempted request finds what it had read in GPU memory again",
@@ -235,6 +239,7 @@ def warnings(
 ) -> tuple[str, ...]:
     """Return what a reader should know before trusting a figure."""
     lines = [*deployment.decode.model.warnings, *_beyond_context(deployment, workload)]
+    lines += [*tier_warnings(deployment), *unheld_at_once(deployment, workload)]
     if not any(result.tiers for result in results):
         lines += offered_writes(deployment, workload)
     for result in results:
@@ -261,6 +266,11 @@ def warnings(
             named = " and ".join(sorted(lender for lender in lenders if lender))
             lines.append(f"{kind.gpu.name} has no fits of its own: those of {named} stand in")
     return tuple(lines)
+
+
+def tier_warnings(deployment: Deployment) -> tuple[str, ...]:
+    """Return what a reader should know of the bandwidths of KV tiers."""
+    return tuple(dict.fromkeys(said for tier in deployment.tiers for said in tier.warned))
 
 
 def _beyond_context(deployment: Deployment, workload: Workload) -> list[str]:

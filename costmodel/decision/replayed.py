@@ -262,7 +262,6 @@ class Player:
     def _gain(self, strategy: Strategy, result: Replayed, found: PrefixUse) -> ReuseGain:
         """Replay the same requests without tiers, and compare."""
         deployment, source = self.deployment, self.source
-        times = self.tables[deployment.prefill]
         if source.once:
             bare = Seen(None, None, reason="requests that come once cannot be played without the tiers, too")
         else:
@@ -280,7 +279,7 @@ class Player:
                 forecast=self._times is not None,
             )
             bare = _seen(player.play(strategy), "without")
-        return gain(strategy.name, found, result.requests, times, bare, _seen(result, "with"))
+        return gain(strategy.name, found, result.requests, bare, _seen(result, "with"))
 
     def _hopeless(self, strategy: Strategy, watch: _Watch) -> bool:
         """Say whether the whole load is more than a strategy can serve, not only the stretch so far.

@@ -27,7 +27,9 @@ class StrategyResult:
     """One strategy on the GPUs at hand. Times in seconds, means over finished requests.
 
     ``ttft_p95_stages`` add up to ``ttft_p95_s``; ``stage_scale`` is the factor that made the mean stages of
-    the requests around P95 do so. ``ledger`` adds up to ``e2e_s - ideal_s``. ``*_ci`` are half-widths of
+    the requests around P95 do so. ``ledger`` adds up to ``e2e_s - ideal_s``; ``recomputed_prefix_s`` is the part of
+    its stretch that computes, alone, a prefix which the ideal has cached, and is left out of ``interference_s`` and
+    ``splitting_s``. ``*_ci`` are half-widths of
     95 % confidence intervals; ``*_sampling`` relative standard errors of the finite sample. ``kv_held_bytes``:
     KV that waits for its hand-over on both sides, on average, of the ``kv_pool_bytes`` of all GPUs. ``reason``
     says why figures are None, ``ttft_reason`` why percentiles of TTFT are. ``hit_rate_tokens``: shares of prompt tokens
@@ -75,6 +77,7 @@ class StrategyResult:
     ledger: dict[str, float] | None = None
     copy_s: float | None = None
     interference_s: float | None = None
+    recomputed_prefix_s: float | None = None
     stranding_s: float | None = None
     sharing_s: float | None = None
     splitting_s: float | None = None

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..evaluate.means import Means
 from ..evaluate.stated import reads_of
-from ..evaluate.tiers import Prefills
+from ..evaluate.tiers import holds
 from ..evaluate.timeline import PrefixUse
-from ..inputs.workload import Request, Workload, missed
+from ..inputs.workload import Request, Workload, missed, unknown
 from ..serving.deployment import Deployment
 from ..serving.step import StepTimes
 from ..serving.strategies import Role, Strategy
+from ..units import format_si
 from .tier_results import ReuseGain, TierResult
 
 #: Why there is no gain of capacity.
@@ -75,20 +76,17 @@ def tier_results(deployment: Deployment, found: PrefixUse) -> tuple[TierResult, 
             use.written_tokens,
             use.read_use,
             use.write_use,
+            use.unheld,
         )
         for tier, use in zip(deployment.tiers, found.tiers)
     )
 
 
-def gain(
-    strategy: str, found: PrefixUse, requests: int, times: Prefills, bare: Seen, full: Seen
-) -> ReuseGain:
+def gain(strategy: str, found: PrefixUse, requests: int, bare: Seen, full: Seen) -> ReuseGain:
     """Return what tiers gain from two runs of ``requests`` requests, without and with them."""
     read_s = found.alone_s / found.hits if found.hits else None
     tokens = sum(use.read_tokens for use in found.tiers) / found.hits if found.hits else None
-    recompute = None
-    if tokens is not None:
-        recompute = times.prefill(max(1, round(tokens)), round(found.hit_memory_tokens / found.hits))
+    recompute = found.saved_s / found.hits if found.hits else None
     reason = bare.reason or full.reason
     work = bare.work_s, full.work_s
     return ReuseGain(
@@ -114,16 +112,18 @@ def gain(
 
 
 def places_at_once(
-    deployment: Deployment, requests: Sequence[Request], times: StepTimes, means: Means, *, pooled: bool
+    deployment: Deployment, workload: Workload, times: StepTimes, means: Means, *, pooled: bool
 ) -> dict[str, float] | None:
     """Return ``places`` of stated prefixes; None of blocks, and where that depends on which side computes a prompt."""
+    requests, weights = workload.weighed()
     apart = deployment.held in ("prefill", "decode") and not pooled and means.local_share > 0
     if apart or any(request.blocks for request in requests):
         return None
     reads = reads_of(deployment, Role.SHARED if pooled else Role.PREFILL, times, requests)
-    total = sum(request.isl for request in requests)
-    read = sum(r.cached_tokens for r, seconds in zip(reads.requests, reads.seconds) if seconds > 0)
-    computed = sum(request.uncached_tokens for request in reads.requests)
+    total = sum(w * request.isl for w, request in zip(weights, requests))
+    seen = list(zip(weights, reads.requests, reads.seconds))
+    read = sum(w * r.cached_tokens for w, r, seconds in seen if seconds > 0)
+    computed = sum(w * r.uncached_tokens for w, r, _ in seen)
     found = {"hbm": (total - read - computed) / total}
     found |= {f"tier {tier.name}": 0.0 for tier in deployment.tiers}
     if deployment.tiers:
@@ -133,10 +133,11 @@ def places_at_once(
 
 def offered_writes(deployment: Deployment, workload: Workload) -> list[str]:
     """Say which tiers take fewer writes than split instances offer, of stated prefixes; none where blocks say more."""
-    requests = workload.typical()
+    requests, weights = workload.weighed()
     if any(request.blocks for request in requests):
         return []
-    computed = sum(request.uncached_tokens for request in requests) / len(requests)
+    fits = [r if holds_stated(deployment, r) else missed(r) for r in requests]
+    computed = sum(w * r.uncached_tokens for w, r in zip(weights, fits)) / len(requests)
     tokens = workload.rate * computed / deployment.topology.prefill
     uses = {t.name: tokens * t.bytes_per_token / t.write_bytes_per_s for t in deployment.tiers}
     return [
@@ -155,12 +156,18 @@ def gain_at_once(
 ) -> ReuseGain:
     """Return what tiers gain by closed form: of a stated prefix, and of mean TTFT without and with them."""
     role = Role.SHARED if strategy.pooled else Role.PREFILL
-    requests = workload.typical()
-    reads = reads_of(deployment, role, times, requests)
-    hits = [(r.cached_tokens, s) for r, s in zip(requests, reads.seconds) if s > 0]
-    read = sum(s for _, s in hits) / len(hits) if hits else None
-    tokens = sum(n for n, _ in hits) / len(hits) if hits else None
-    recompute = None if tokens is None else times.prefill(max(1, round(tokens)), 0)
+    requests, weights = workload.weighed()
+    reads = reads_of(deployment, role, times, [unknown(request) for request in requests])
+    hits = [(w, r, s) for w, r, s in zip(weights, reads.requests, reads.seconds) if s > 0]
+    share = sum(w for w, _, _ in hits)
+
+    def mean(values: Iterable[float]) -> float | None:
+        return sum(w * value for (w, _, _), value in zip(hits, values)) / share if hits else None
+
+    read, tokens = mean(s for _, _, s in hits), mean(r.cached_tokens for _, r, _ in hits)
+    recompute = mean(
+        times.prefill(r.isl, 0) - times.prefill(r.uncached_tokens, r.cached_tokens) for _, r, _ in hits
+    )
     ttfts = sides[0].ttft_s, sides[1].ttft_s
     why = (
         None
@@ -169,7 +176,7 @@ def gain_at_once(
     )
     return ReuseGain(
         strategy.name,
-        hit_share=len(hits) / len(requests),
+        hit_share=share / len(requests),
         hit_tokens=tokens,
         recompute_s=recompute,
         read_s=read,
@@ -182,6 +189,31 @@ def gain_at_once(
         ttft_gain=_ratio(*ttfts),
         ttft_reason=why,
     )
+
+
+def holds_stated(deployment: Deployment, request: Request) -> bool:
+    """Say whether a stated prefix that lies in the first tier fits there at all."""
+    stated = deployment.held == "store" and request.cached_tokens and not request.blocks
+    return not stated or holds(deployment.tiers[0], request.cached_tokens)
+
+
+def unheld_at_once(deployment: Deployment, workload: Workload) -> list[str]:
+    """Say that stated prefixes do not fit the tier that they are said to lie in; none where they do."""
+    stated = workload.requests or workload.weighed()[0]
+    lost = [r.cached_tokens for r in stated if not holds_stated(deployment, r)]
+    return [f"{no_room(deployment)} stated prefixes of up to {max(lost):,} tokens: computed"] if lost else []
+
+
+def unheld(deployment: Deployment, results: Sequence[tuple[TierResult, ...]]) -> list[str]:
+    """Say the same of what was followed request by request."""
+    most = max((tiers[0].unheld for tiers in results if tiers), default=0)
+    return [f"{no_room(deployment)} the stated prefixes of {most:,} prompts: computed"] if most else []
+
+
+def no_room(deployment: Deployment) -> str:
+    """Begin to say that the first tier is too small."""
+    tier = deployment.tiers[0]
+    return f"tier {tier.name}, {format_si(tier.capacity_bytes, 'byte', binary=True)}, has no room at all for"
 
 
 def full_tiers(results: tuple[TierResult, ...]) -> list[str]:

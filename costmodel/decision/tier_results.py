@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class TierResult:
     """What was read from a KV tier and written to it: tokens a request, and the busiest port's share of time.
 
-    Writes take no request's time; from ``write_use`` 1 on the tier cannot keep what is written.
+    Writes take no request's time; from ``write_use`` 1 on the tier cannot keep what is written. ``unheld``:
+    prompts whose stated prefix it has no room for even once, so that they compute it.
     """
 
     name: str
@@ -20,17 +21,18 @@ class TierResult:
     written_tokens: int
     read_use: float
     write_use: float
+    unheld: int = 0
 
 
 @dataclass(frozen=True)
 class ReuseGain:
     """What the tiers gain under one strategy: ratios of without to with them, above 1 where they gain.
 
-    ``hit_share``: requests that read a prefix, of ``hit_tokens`` on average. ``per_hit_gain``: to compute that prefix
-    (``recompute_s``) over reading it (``read_s``), both alone. ``fleet_gain``: GPU-seconds of work a request at the
-    same load; where GPUs have time to spare, decodes take up some of what prompts no longer need, in smaller batches.
-    ``capacity_gain``: offered work over capacity, hence the rates at capacity. ``ttft_gain``: mean TTFT.
-    ``rate_gain``: requests served a second with over without, in a closed loop.
+    ``hit_share``: requests that read a prefix, of ``hit_tokens`` on average. ``per_hit_gain``: what a hit saves, its
+    prefill without the read less that with it (``recompute_s``), over the read (``read_s``), all alone.
+    ``fleet_gain``: GPU-seconds of work a request at the same load; where GPUs have time to spare, decodes take up some
+    of what prompts no longer need, in smaller batches. ``capacity_gain``: offered work over capacity, hence the rates
+    at capacity. ``ttft_gain``: mean TTFT. ``rate_gain``: requests served a second with over without, in a closed loop.
     """
 
     strategy: str

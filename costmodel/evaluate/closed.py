@@ -10,43 +10,26 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from ..formulas import waiting
-from ..inputs.workload import Workload
+from ..inputs.workload import Workload, unknown
 from ..serving.chunk_cap import Cap, largest_chunk
 from ..serving.deployment import Deployment
 from ..serving.instance import InstanceKind
 from ..serving.memory import KvPool
 from ..serving.step import StepTimes
 from ..serving.strategies import Role, RuleKind, Schedule, Strategy
-from .ideal import smooth
+from .ideal import smooth, smooth_again
 from .line import Line
-from .means import TIER, pool_label
+from .means import TIER, Remote, pool_label
 from .means import Means as Means
 from .means import PoolLoad as PoolLoad
 from .pace import Decodes, inflow
 from .prompts import PromptTimes, moments
-from .stated import Port, Reads, copied_sizes, mean_load, mean_read_wait, port_of, reads_of
+from .stated import Port, Reads, copied_sizes, loads_of, port_of, read_waits, reads_of
 from .stations import Found, Offered, Station, mixed_station, queue, whole_line, whole_station
 from .waits import Gaps
-
-
-@dataclass(frozen=True)
-class _Remote:
-    """The prefill pool and the copies: offered work over capacity, and means over the remote requests.
-
-    ``sent`` is the share of all requests whose KV is copied.
-    """
-
-    utilisation: float = 0.0
-    wait: float = 0.0
-    service: float = 0.0
-    link_utilisation: float = 0.0
-    link: float = 0.0
-    copy: float = 0.0
-    sent: float = 0.0
-    line: Line | None = None
 
 
 class ClosedForm:
@@ -61,18 +44,20 @@ class ClosedForm:
     ) -> None:
         self.deployment, self.times = deployment, times
         self._offer(workload)
-        self.requests = workload.typical(points)
+        known, self.weights = workload.weighed(points)
+        self.requests = [unknown(request) for request in known]
         self.ones = [1.0] * len(self.requests)
         self.turns = deployment.settings.routing == "round-robin"
-        pairs = [smooth(times.values(), r) for r in self.requests]
+        self.known = known
+        pairs = [smooth(times.values(), r) for r in known]
         self.ideals = [prefill for prefill, _ in pairs]
-        self.ideal_prefill = self._mean(self.ideals)
-        self.ideal_decode = self._mean([decode for _, decode in pairs])
+        self.ideal_prefill = self.mean(self.ideals)
+        self.ideal_decode = self.mean([decode for _, decode in pairs])
         gaps = [r.output_tokens - 1 for r in self.requests]
-        self.gaps = sum(gaps) / len(gaps)
-        weighted = sum(g * (r.isl + r.output_tokens / 2) for g, r in zip(gaps, self.requests))
-        self.context = weighted / sum(gaps) if self.gaps else self._mean([r.isl for r in self.requests])
-        self.held = self._mean([r.isl + r.output_tokens for r in self.requests])
+        self.gaps = self.mean(gaps)
+        weighted = self.mean([g * (r.isl + r.output_tokens / 2) for g, r in zip(gaps, self.requests)])
+        self.context = weighted / self.gaps if self.gaps else self.mean([r.isl for r in self.requests])
+        self.held = self.mean([r.isl + r.output_tokens for r in self.requests])
         self._prompts: dict[tuple[Role, InstanceKind], PromptTimes] = {}
         self._reads: dict[tuple[Role, InstanceKind], Reads] = {}
         path, alone = deployment.path, self.prompts(Role.PREFILL, deployment.prefill).alone
@@ -106,7 +91,7 @@ class ClosedForm:
         if (role, kind) not in self._prompts:
             seen = self.reads(role, kind).requests
             same = (p for (_, k), p in self._prompts.items() if k is kind and p.requests == seen)
-            self._prompts[role, kind] = next(same, None) or PromptTimes(self.times[kind], seen)
+            self._prompts[role, kind] = next(same, None) or PromptTimes(self.times[kind], seen, self.weights)
         return self._prompts[role, kind]
 
     def reads(self, role: Role, kind: InstanceKind) -> Reads:
@@ -115,23 +100,30 @@ class ClosedForm:
             self._reads[role, kind] = reads_of(self.deployment, role, self.times[kind], self.requests)
         return self._reads[role, kind]._replace(instances=len(self.deployment.pool(role)))
 
-    def _port(self, role: Role, kind: InstanceKind, weights: list[float], sent: bool = False) -> Port:
+    def _port(self, role: Role, kind: InstanceKind, shares: list[float], sent: bool = False) -> Port:
         """Reads of these shares of the typical prompts at a port of an instance; ``sent``: beside their copies."""
+        weights = self.weighed(shares)
         reads, tiers, split = self.reads(role, kind), self.deployment.tiers, self.deployment.topology
         if not (sent and tiers and tiers[0].on_link):
             return port_of(reads, weights, self.gaps_in)
         copied = [w * sends / min(split.prefill, split.decode) for w, sends in zip(weights, self.sends)]
         return port_of(reads, weights, self.gaps_in, copied, self.wires)
 
-    def _mean(self, values: list[float] | list[int]) -> float:
-        return sum(values) / len(values)
+    def mean(self, values: Sequence[float]) -> float:
+        """Mean over the typical requests, or of a share of each."""
+        return sum(v * w for v, w in zip(values, self.weights)) / len(values)
 
-    def _offered(self, pool: KvPool, count: int, weights: list[float]) -> Offered:
+    def weighed(self, shares: Sequence[float]) -> list[float]:
+        """Weights of the typical requests where these shares of them count."""
+        return [share * weight for share, weight in zip(shares, self.weights)]
+
+    def _offered(self, pool: KvPool, count: int, shares: list[float]) -> Offered:
         """What reaches a pool that computes these shares of the typical prompts, and decodes everything."""
         most = max(1.0, min(pool.sequences(self.held), float(self.deployment.settings.max_seqs)))
-        tokens, share = self.rate * self.gaps / count, self._mean(weights)
+        tokens, share = self.rate * self.gaps / count, self.mean(shares)
         gaps = self.gaps_in.thinned(share) if share > 0 else None
-        return Offered(count, gaps, share, tuple(weights), tokens, self.context, most, self.turns)
+        weights = tuple(self.weighed(shares))
+        return Offered(count, gaps, share, weights, tokens, self.context, most, self.turns)
 
     def _chunk(self, batch: float) -> int:
         """Prefill tokens of a step under the token budget; coarse, so that few chunk sizes occur."""
@@ -165,7 +157,7 @@ class ClosedForm:
         )
         decodes = self._begun(found[0][1].decodes, found[0][1].line) if len(found) == 1 else None
         return self._answer(
-            strategy, self._with(port, (load,)), mean, _Remote(), self.ones, lines, decodes, (port, port)
+            strategy, self._with(port, (load,)), mean, Remote(), self.ones, lines, decodes, (port, port)
         )
 
     def _split(self, strategy: Strategy) -> Means:
@@ -244,23 +236,24 @@ class ClosedForm:
         busy = line.gaps.rate * service.mean / line.servers
         return decodes._replace(inflow=inflow(self.gaps_in.scv, busy, service, line.servers))
 
-    def _remote(self, local: list[float]) -> _Remote:
+    def _remote(self, local: list[float]) -> Remote:
         """Return the prefill pool and the link when shares ``local`` of the typical prompts stay away."""
         deployment = self.deployment
         away = [1 - share for share in local]
-        share = self._mean(away)
+        share = self.mean(away)
         if share <= 0:
-            return _Remote()
+            return Remote()
+        weights = self.weighed(away)
         prompts = self.prompts(Role.PREFILL, deployment.prefill)
-        service = moments(prompts.alone, away)
+        service = moments(prompts.alone, weights)
         servers = deployment.topology.prefill
         lanes = min(servers, deployment.topology.decode)
-        copied = [share * sends for share, sends in zip(away, self.sends)]
-        copies = self.rate * self._mean(copied)
+        copied = [weight * sends for weight, sends in zip(weights, self.sends)]
+        copies = self.rate * sum(copied) / len(copied)
         wire = moments(self.wires, copied)
         gaps = self.gaps_in.thinned(share)
         waiting_at = queue(gaps, servers, turns=self.turns)
-        line, _, use = whole_line(prompts, share, waiting_at, away, deployment.settings.token_budget)
+        line, _, use = whole_line(prompts, share, waiting_at, weights, deployment.settings.token_budget)
         link_use = copies * wire.mean / lanes
         wait, behind = (line.mean_wait(), line.mean_behind()) if use < 1 else (math.inf, 0.0)
         # A copy needs two given ports at once. One queue for all ports is right for equal prompts, which take
@@ -272,11 +265,11 @@ class ClosedForm:
             link_use = max(link_use, beside.utilisation)
             link = max(link, beside.wait)
         sent = copies / self.rate
-        return _Remote(
+        return Remote(
             use, wait, service.mean + behind, link_use, link, moments(self.copies, copied).mean, sent, line
         )
 
-    def _hand_over(self, station: Station, remote: _Remote) -> tuple[float, ...]:
+    def _hand_over(self, station: Station, remote: Remote) -> tuple[float, ...]:
         """Seconds from each typical prompt's end to its token 1: mean waits, and its own copy."""
         first = self.deployment.settings.first_token
         if first == "prefill":
@@ -301,7 +294,7 @@ class ClosedForm:
         limit = self.workload.slo.tpot_s
         cap = Cap(rule.beta * limit if limit is not None else None, rule.candidates)
         kind = self.deployment.decode
-        prompt = round(self._mean(self.prompts(Role.DECODE, kind).uncached))
+        prompt = round(self.mean(self.prompts(Role.DECODE, kind).uncached))
         batch = round(decode.batch)
         budget = self.deployment.settings.token_budget
         return largest_chunk(
@@ -328,7 +321,7 @@ class ClosedForm:
             there = wait + alone + (copied if rule.kind is RuleKind.KAIROS else 0.0)
             wanted.append(float(here <= rule.alpha * there and (slo is None or here <= slo)))
         # One slot a node: while it is taken, a prompt goes to the prefill pool (Erlang loss of one server).
-        load = self.rate * self._mean([w * t for w, t in zip(wanted, own)]) / deployment.topology.decode
+        load = self.rate * self.mean([w * t for w, t in zip(wanted, own)]) / deployment.topology.decode
         return [(b + w / (1 + load)) / 2 for b, w in zip(before, wanted)]
 
     # --- answers -------------------------------------------------------------------------------------
@@ -338,13 +331,13 @@ class ClosedForm:
         strategy: Strategy,
         loads: tuple[PoolLoad, ...],
         station: Station,
-        remote: _Remote,
+        remote: Remote,
         local: list[float],
         lines: tuple[Line, ...],
         decodes: Decodes | None,
         ports: tuple[Port, Port],
     ) -> Means:
-        here = self._mean(local)
+        here = self.mean(local)
         constant = self.deployment.request_latency
         ideal = constant + self.ideal_prefill + self.ideal_decode
         worst = max(loads, key=lambda load: load.utilisation)
@@ -361,7 +354,7 @@ class ClosedForm:
         accounts = {
             "queue": away * remote.wait + here * station.wait,
             "admission": remote.sent * self._boundary(station),
-            "load": mean_load(ports, local),
+            "load": self.mean(loads_of(ports, local)),
             "stretch": away * remote.service + here * station.service - self.ideal_prefill,
             "link": remote.sent * remote.link,
             "handover": remote.sent * (remote.copy + self._again(station)),
@@ -376,10 +369,22 @@ class ClosedForm:
         return Means(
             strategy.name, loads, ideal, here, accounts, ttft + hand - late, tpot, station.batch, remote.wait,
             lines=lines, crowding=station.crowding, decodes=decodes, late=self._late(station, remote, local),
-            read_wait_s=mean_read_wait(ports, local),
+            read_wait_s=self.mean(read_waits(ports, local)), recomputed_prefix_s=self._recomputed(strategy, local),
         )  # fmt: skip
 
-    def _late(self, station: Station, remote: _Remote, local: list[float]) -> tuple[float, ...]:
+    def _recomputed(self, strategy: Strategy, local: list[float]) -> float:
+        """Mean seconds of prefixes that the ideal has cached and an instance computes."""
+        roles = (Role.SHARED, Role.SHARED) if strategy.pooled else (Role.PREFILL, Role.DECODE)
+        there, here = (self._again_on(role) for role in roles)
+        return self.mean([away * (1 - share) + own * share for away, own, share in zip(there, here, local)])
+
+    def _again_on(self, role: Role) -> list[float]:
+        """Seconds of each typical prompt's prefix that is computed again on instances of a role."""
+        kind = self.deployment.decode if role is Role.DECODE else self.deployment.prefill
+        seen = self.reads(role, kind).requests
+        return [smooth_again(self.times.values(), r, s.cached_tokens) for r, s in zip(self.known, seen)]
+
+    def _late(self, station: Station, remote: Remote, local: list[float]) -> tuple[float, ...]:
         """Seconds of each typical request from token 1 to its decoding: the hand-over, where token 1 is before it."""
         if self.deployment.settings.first_token != "prefill":
             return ()

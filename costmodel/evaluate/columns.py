@@ -16,7 +16,8 @@ from .timeline import ACCOUNTS, Record
 
 Array = NDArray[np.float64]
 
-_TIMES = ("first", "end", "ideal_prefill", "ideal_decode", "seating", "redone", "held_byte_s", "constant")
+_TIMES = ("first", "end", "ideal_prefill", "ideal_decode", "seating", "redone", "held_byte_s", "constant",
+          "recomputed_prefix")  # fmt: skip
 _FIELDS = (*_TIMES, *ACCOUNTS)
 _LENGTHS = ("arrival_s", "uncached_tokens", "cached_tokens", "output_tokens")
 
@@ -50,7 +51,7 @@ def joined(blocks: Sequence[Columns]) -> Columns:
 def read(records: Sequence[Record], slo: Slo, first_token: str) -> tuple[Columns, dict[str, float]]:
     """Return the columns of records (at least one), and sums that need no column of their own.
 
-    The sums have the keys of the mean ledger, held_byte_s, local, and prompt and output tokens.
+    The sums have the keys of the mean ledger, held_byte_s, recomputed_prefix_s, local, and prompt and output tokens.
     """
     fields = _numbers(records, _FIELDS)
     arrival, uncached, cached, output = _numbers([r.request for r in records], _LENGTHS).values()
@@ -67,6 +68,7 @@ def read(records: Sequence[Record], slo: Slo, first_token: str) -> tuple[Columns
     sums = {f"{name}_s": float(column.sum()) for name, column in ledger.items()}
     sums |= {"ideal_s": float(ideal.sum()), "e2e_s": float(e2e.sum())}
     sums |= {"held_byte_s": float(fields["held_byte_s"].sum())}
+    sums |= {"recomputed_prefix_s": float(fields["recomputed_prefix"].sum())}
     sums |= {"prompt": float((uncached + cached).sum()), "output": float(output.sum())}
     sums["local"] = float(routes.count("local"))
     remote = np.array([route == "remote" for route in routes])

@@ -53,6 +53,7 @@ class Job(Record):
             0.0
         )
         self.stalls = self.gathering = self.recompute = self.redone = self.inflicted = self.held_byte_s = 0.0
+        self.recomputed_prefix = 0.0
 
     @property
     def fresh(self) -> bool:

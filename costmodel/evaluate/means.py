@@ -31,6 +31,23 @@ class PoolLoad:
 
 
 @dataclass(frozen=True)
+class Remote:
+    """The prefill pool and the copies: offered work over capacity, and means over the remote requests.
+
+    ``sent`` is the share of all requests whose KV is copied.
+    """
+
+    utilisation: float = 0.0
+    wait: float = 0.0
+    service: float = 0.0
+    link_utilisation: float = 0.0
+    link: float = 0.0
+    copy: float = 0.0
+    sent: float = 0.0
+    line: Line | None = None
+
+
+@dataclass(frozen=True)
 class Means:
     """Mean seconds a request by account of the ledger, TTFT, TPOT and the state they hold at.
 
@@ -38,6 +55,7 @@ class Means:
     that of a decoding instance, ``prefill_wait_s`` the wait before remote prefill, ``local_share`` the share of prompts
     that run where they decode, ``lines`` what prompts wait in, ``crowding`` the tokens that a decoding instance makes
     over the most that its memory and seats allow, ``read_wait_s`` what of ``load`` is waiting for a tier's port,
+    ``recomputed_prefix_s`` what of ``stretch`` computes a prefix that the ideal has cached,
     ``decodes`` what a request decodes among (None: unlike instances), ``late`` the seconds of each typical request
     from token 1 to its decoding.
     """
@@ -55,6 +73,7 @@ class Means:
     lines: tuple[Line, ...] = ()
     crowding: float = 0.0
     read_wait_s: float = 0.0
+    recomputed_prefix_s: float = 0.0
     decodes: Decodes | None = None
     late: tuple[float, ...] = ()
 

@@ -39,8 +39,9 @@ class InChunks(NamedTuple):
 class PromptTimes:
     """Times of typical prompts on one instance kind; chunk attention is cached by chunk size."""
 
-    def __init__(self, times: StepTimes, requests: Sequence[Request]) -> None:
+    def __init__(self, times: StepTimes, requests: Sequence[Request], weights: Weights | None = None) -> None:
         self.times, self.requests = times, requests
+        self.weights = weights or (1.0,) * len(requests)
         self.uncached = [r.uncached_tokens for r in requests]
         self.alone = [times.prefill(r.uncached_tokens, r.cached_tokens) for r in requests]
         self._attention: dict[int, list[float]] = {}
@@ -48,7 +49,7 @@ class PromptTimes:
 
     def saved(self, tokens: int) -> float:
         """Seconds that two prompts of so many tokens save by sharing a step."""
-        prefix = round(sum(r.cached_tokens for r in self.requests) / len(self.requests))
+        prefix = round(moments([r.cached_tokens for r in self.requests], self.weights).mean)
         both = self.times.step((Chunk(tokens, prefix),) * 2, 2, 0, 0.0)
         return max(0.0, 2 * self.times.prefill(tokens, prefix) - both)
 
@@ -72,7 +73,7 @@ class PromptTimes:
         found = self._middles.get(chunk)
         if found is None:
             means = [r.cached_tokens + max(0, r.uncached_tokens - chunk) / 2 for r in self.requests]
-            found = self._middles[chunk] = Chunk(chunk, int(sum(means) / len(means)))
+            found = self._middles[chunk] = Chunk(chunk, int(moments(means, self.weights).mean))
         return found
 
     def full_step(self, chunk: int, batch: float, context: float) -> float:

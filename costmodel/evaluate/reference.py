@@ -147,6 +147,7 @@ class Reference:
         inst, cached, copies, reads = self.router.place(request, now)
         record.route = "remote" if copies else "local"
         record.cached, record.prefill_on = cached, inst.number
+        record.recomputed_prefix = self.ideal.again(request, cached)
         record.read = sum(tokens for _, tokens in reads)
         prompt = Prompt(record, copies, request.isl - cached, cached, now)
         inst.pending_tokens += prompt.tokens

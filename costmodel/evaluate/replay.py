@@ -152,6 +152,8 @@ class Replay(Moves):
         server, cached, copies, reads = self.router.place(request, now)
         job.cached, job.copies, job.prefill_on = cached, copies, server.number
         tokens = job.tokens = job.isl - cached
+        if cached != request[2]:
+            job.recomputed_prefix = self.ideal.again(request, cached)
         if not reads:
             self._join(job, server, touched)
         server.pending_tokens += tokens

@@ -12,6 +12,7 @@ from ..serving.step import StepTimes
 from ..serving.strategies import Role
 from ..serving.tiers import KvTier
 from .prompts import Weights, moments
+from .tiers import holds
 from .waits import Gaps, mean_wait
 
 
@@ -49,6 +50,8 @@ def _read(tier: KvTier, times: StepTimes, request: Request, *, cheaper: bool) ->
     seconds = tier.read_s(request.cached_tokens)
     if not seconds:
         return request, 0.0
+    if not holds(tier, request.cached_tokens):
+        return missed(request), 0.0
     whole, rest = missed(request), times.prefill(request.uncached_tokens, request.cached_tokens)
     if cheaper and times.prefill(whole.uncached_tokens, 0) <= seconds + rest:
         return whole, 0.0
@@ -79,15 +82,15 @@ def copied_sizes(deployment: Deployment, requests: Sequence[Request]) -> list[in
     return [r.isl if deployment.copies_prefix else r.uncached_tokens for r in requests]
 
 
-def mean_load(ports: tuple[Port, Port], local: Weights) -> float:
-    """Mean seconds of reads, of prompts that leave (the first port) and of those that stay (the second)."""
+def loads_of(ports: tuple[Port, Port], local: Weights) -> list[float]:
+    """Seconds of each typical prompt's read, where it leaves (the first port) and where it stays (the second)."""
     parts = zip(ports[0].loads, ports[1].loads, local)
-    return sum(there * (1 - here) + own * here for there, own, here in parts) / len(local)
+    return [there * (1 - here) + own * here for there, own, here in parts]
 
 
-def mean_read_wait(ports: tuple[Port, Port], local: Weights) -> float:
-    """Mean seconds that prompts wait for the port of a tier."""
+def read_waits(ports: tuple[Port, Port], local: Weights) -> list[float]:
+    """Seconds that each typical prompt waits for the port of a tier."""
     there, here = (
         port._replace(loads=tuple(port.wait * (load > 0) for load in port.loads)) for port in ports
     )
-    return mean_load((there, here), local)
+    return loads_of((there, here), local)

@@ -158,11 +158,15 @@ def gpu_seconds_of(pools: Sequence[PoolUse], count: int, ideal_prefill_s: float)
     return {key: value / count for key, value in parts.items()}
 
 
-def group(ledger: dict[str, float]) -> dict[str, float]:
-    """Fold the ledger into copy, interference, stranding and sharing."""
+def group(ledger: dict[str, float], recomputed_prefix_s: float = 0.0) -> dict[str, float]:
+    """Fold the ledger into copy, interference, stranding and sharing.
+
+    The part of stretch that computes a prefix which the ideal has cached is nobody's interference: it stands apart.
+    """
     return {
         "copy_s": ledger["link_s"] + ledger["handover_s"] + ledger["load_s"],
-        "interference_s": ledger["stretch_s"] + ledger["stalls_s"],
+        "interference_s": ledger["stretch_s"] - recomputed_prefix_s + ledger["stalls_s"],
+        "recomputed_prefix_s": recomputed_prefix_s,
         "stranding_s": ledger["queue_s"] + ledger["admission_s"],
         "sharing_s": ledger["gathering_s"],
     }

@@ -44,7 +44,8 @@ class Totals:
 
     ``finished`` and ``ideal_prefill_s`` (a sum) are of all requests, the rest of the ``counted`` ones;
     means and quantiles are None where none counts. ``queue`` is the waits for prefill and for decode.
-    ``ledger``: mean accounts, ideal and E2E, as ``summary.mean_ledger`` has them. ``attainment_error``
+    ``ledger``: mean accounts, ideal and E2E, as ``summary.mean_ledger`` has them; ``recomputed_prefix_s``: the part of
+    its stretch that computes what the ideal has cached. ``attainment_error``
     and ``delay_error``: standard errors; ``ttft_p95_ci_s``: half-width of the 95 % confidence interval;
     None below 20 requests a batch. ``quantiles`` says how exact they are.
     """
@@ -69,6 +70,7 @@ class Totals:
     delay_error: float | None
     ttft_p95_ci_s: float | None
     held_byte_s: float | None
+    recomputed_prefix_s: float | None
     slowest_ttft: tuple[Record, ...]
     slowest_e2e: tuple[Record, ...]
     quantiles: str
@@ -196,6 +198,7 @@ class Tally:
             delay_error=delay_error,
             ttft_p95_ci_s=interval,
             held_byte_s=means.get("held_byte_s"),
+            recomputed_prefix_s=means.get("recomputed_prefix_s"),
             slowest_ttft=tuple(self._slowest["ttft"]),
             slowest_e2e=tuple(self._slowest["e2e"]),
             quantiles=source.label if source else "exact",

@@ -84,8 +84,8 @@ class Prefixes:
     ) -> None:
         self.cache, self.stores, self.times = cache, list(stores), times
         self.held, self.stored, self.cheaper = held, stored, cheaper
-        self.memory_tokens = self.computed_tokens = self.hits = self.hit_memory_tokens = 0
-        self.alone_s = 0.0
+        self.memory_tokens = self.computed_tokens = self.hits = 0
+        self.alone_s = self.saved_s = 0.0
         self.uses = [TierUse(store.tier.name, 1) for store in self.stores]
 
     def find(self, request: Request) -> Found:
@@ -97,7 +97,7 @@ class Prefixes:
         if not cached:
             return NOTHING
         if self.stored:
-            return self._worth(request, 0, [(0, cached)])
+            return self._worth(request, 0, [(0, cached)]) if holds(self.stores[0].tier, cached) else NOTHING
         return Found(cached) if self.held else NOTHING
 
     def _continued(self, request: Request, held: int) -> Found:
@@ -136,7 +136,7 @@ class Prefixes:
 
     def read_s(self, reads: Sequence[tuple[int, int]]) -> float:
         """Seconds until reads from different tiers, begun together on free ports, have all ended."""
-        return max([self.seconds(place, tokens) for place, tokens in reads], default=0.0)
+        return together([(self.stores[place].tier, tokens) for place, tokens in reads])
 
     def take(self, request: Request, found: Found) -> None:
         """Note what a prompt that is placed here found: blocks that are read were used just now."""
@@ -153,8 +153,11 @@ class Prefixes:
         self.computed_tokens += request.isl - found.cached
         if found.reads:
             self.hits += 1
-            self.hit_memory_tokens += found.cached - read
             self.alone_s += self.read_s(found.reads)
+            held, isl, prefill = found.cached - read, request.isl, self.times.prefill
+            self.saved_s += prefill(isl - held, held) - prefill(isl - found.cached, found.cached)
+        elif self.stored and not request.blocks and request.cached_tokens:
+            self.uses[0].unheld += not holds(self.stores[0].tier, request.cached_tokens)
 
     def write(self, request: Request, computed: int) -> None:
         """Write a prompt that is computed to every tier: what is new there, or of unknown blocks what was computed."""
@@ -162,6 +165,20 @@ class Prefixes:
             written = store.write(request) if request.blocks else computed
             use.written_tokens += written
             use.write_s += written * store.tier.bytes_per_token / store.tier.write_bytes_per_s
+
+
+def holds(tier: KvTier, tokens: int) -> bool:
+    """Say whether a tier has room for the prefix of so many tokens at all."""
+    return tier.bytes_of(tokens) <= tier.capacity_bytes
+
+
+def together(reads: Sequence[tuple[KvTier, int]]) -> float:
+    """Return seconds until the reads of one prompt from different tiers have all ended, on free ports.
+
+    They go at the same time, but for those by the ports of hand-overs, which take turns.
+    """
+    turns = sum(tier.read_s(tokens) for tier, tokens in reads if tier.on_link)
+    return max([turns, *(tier.read_s(tokens) for tier, tokens in reads if not tier.on_link)])
 
 
 def _found(held: int, runs: Sequence[tuple[int, int]]) -> Found:
@@ -202,8 +219,8 @@ def used(instances: Sequence[Prefixes], span_s: float) -> PrefixUse:
         total.memory_tokens += one.memory_tokens
         total.computed_tokens += one.computed_tokens
         total.hits += one.hits
-        total.hit_memory_tokens += one.hit_memory_tokens
         total.alone_s += one.alone_s
+        total.saved_s += one.saved_s
     for place, _ in enumerate(instances[0].uses if instances else ()):
         total.tiers.append(sum_of([one.uses[place] for one in instances], span_s))
     return total
@@ -218,6 +235,7 @@ def sum_of(ports: Sequence[TierUse], span_s: float) -> TierUse:
         found.read_s += port.read_s
         found.written_tokens += port.written_tokens
         found.write_s += port.write_s
+        found.unheld += port.unheld
     if span_s > 0:
         found.read_use = max(port.read_s for port in ports) / span_s
         found.write_use = max(port.write_s for port in ports) / span_s

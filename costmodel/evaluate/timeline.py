@@ -20,6 +20,7 @@ class Record:
     that its prompt caused in others. ``index``: place in order of arrival. ``cached``: prompt tokens that were not
     computed, as memory had them or, ``read`` of them, a KV tier. ``ahead``: prompts on the instance when it joined
     its queue, with ``ahead_tokens`` to compute. ``redone``: the part of ``recompute`` before token 1.
+    ``recomputed_prefix``: the part of ``stretch`` that computes, alone, what the ideal has cached.
     ``prefill_on``/``decode_on``:
     instances, counted over all pools. ``constant``: what the engine takes outside of steps before token 1; it lies
     before the arrival, which is when the engine's queue has the request.
@@ -58,6 +59,7 @@ class Record:
     inflicted: float = 0.0
     held_byte_s: float = 0.0
     constant: float = 0.0
+    recomputed_prefix: float = 0.0
 
     @property
     def finished(self) -> bool:
@@ -134,7 +136,8 @@ class TierUse:
     """What was read from a KV tier and written to it, over all its ports.
 
     ``read_s``: seconds that reads take of their ports, ``write_s``: written bytes over the tier's bandwidth.
-    ``read_use`` and ``write_use``: their shares of the time observed, at the busiest port.
+    ``read_use`` and ``write_use``: their shares of the time observed, at the busiest port. ``unheld``: prompts whose
+    stated prefix it has no room for even once.
     """
 
     name: str
@@ -146,21 +149,22 @@ class TierUse:
     write_s: float = 0.0
     read_use: float = 0.0
     write_use: float = 0.0
+    unheld: int = 0
 
 
 @dataclass(slots=True)
 class PrefixUse:
     """Where prompt tokens were found: in memory, in each tier, or nowhere, so that they were computed.
 
-    ``hits``: prompts that read from a tier, with ``hit_memory_tokens`` found in memory before; ``alone_s``: seconds
-    of their reads, each on free ports.
+    ``hits``: prompts that read from a tier; ``alone_s``: seconds of their reads, each on free ports; ``saved_s``:
+    seconds that they would compute longer alone, had they not read.
     """
 
     memory_tokens: int = 0
     computed_tokens: int = 0
     hits: int = 0
-    hit_memory_tokens: int = 0
     alone_s: float = 0.0
+    saved_s: float = 0.0
     tiers: list[TierUse] = field(default_factory=list)
 
 

@@ -169,6 +169,11 @@ def _requests(workload: Workload | None, isl: Array, osl: Array, cached: Array, 
 
     base = [np.ones((1, 1))] * 3
     if workload is not None:
+        if workload.hit_rate < 1:
+            raise InputError(
+                f"prompts of a grid find all their cached tokens or have none: a hit rate of {workload.hit_rate:g} "
+                "needs one point at a time, with the closed form of each"
+            )
         typical = sorted(workload.typical(strata), key=lambda request: request.uncached_tokens)
         columns = zip(*((r.uncached_tokens, r.cached_tokens, r.output_tokens) for r in typical))
         base = [np.array(column, dtype=np.float64)[None, :] for column in columns]

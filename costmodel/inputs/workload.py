@@ -53,6 +53,11 @@ def missed(request: Request) -> Request:
     return request._replace(uncached_tokens=request.isl, cached_tokens=0)
 
 
+def unknown(request: Request) -> Request:
+    """Return a request as closed forms see it: what a cache holds of named blocks is not known, so all is computed."""
+    return missed(request) if request.blocks and request.cached_tokens else request
+
+
 def with_misses(requests: Iterable[Request], hit_rate: float, seed: int) -> Iterator[Request]:
     """Yield requests of which each finds its cached tokens with probability ``hit_rate``, else none of them."""
     random = Random(f"hits {seed}")
@@ -153,7 +158,7 @@ def _pick(requests: tuple[Request, ...], count: int) -> tuple[Request, ...]:
     """Pick requests evenly by prompt and, among prompts of about one length, by output: to and fro, none twice."""
     if len(requests) <= count:
         return requests
-    ordered = sorted(requests, key=lambda r: (r.uncached_tokens, r.output_tokens))
+    ordered = sorted(requests, key=lambda r: (unknown(r).uncached_tokens, r.output_tokens))
     rows = max(1, math.isqrt(count))
     ends = [i * len(ordered) // rows for i in range(rows + 1)]
     path: list[Request] = []
@@ -323,8 +328,20 @@ class Workload:
         Prompt and output lengths of a distribution are independent: see ``_pairing``. Where only some find their
         cached tokens, each stands there several times, with and without.
         """
-        found = self._typical(points)
+        found = [unknown(request) for request in self._typical(points)]
         return found if self.hit_rate == 1 else _mixed(found, self.hit_rate)
+
+    def weighed(self, points: int = 24) -> tuple[list[Request], list[float]]:
+        """Return what ``typical`` does, with weights of mean 1: each request with its cached tokens and without them.
+
+        So any hit rate is exact, with two requests for each. Those of a trace of blocks keep their cached tokens, which
+        are what a cache without bound would hold.
+        """
+        found, hits = self._typical(points), self.hit_rate
+        if hits in (0, 1):
+            return (found if hits else [missed(r) for r in found]), [1.0] * len(found)
+        both = [each for r in found for each in (r, missed(r))]
+        return both, [2 * hits, 2 * (1 - hits)] * len(found)
 
     def _typical(self, points: int) -> list[Request]:
         if self.requests:

@@ -32,9 +32,8 @@ def gpu_seconds(closed: Closed, layout: Layout, topology: Topology) -> dict[str,
         closed.means(layout, topology),
         layout.at(topology),
     )
-    count = len(form.requests)
-    tokens = max(1, round(sum(request.uncached_tokens for request in form.requests) / count))
-    prefix = round(sum(request.cached_tokens for request in form.requests) / count)
+    tokens = max(1, round(form.mean([request.uncached_tokens for request in form.requests])))
+    prefix = round(form.mean([request.cached_tokens for request in form.requests]))
     batch = max(1, round(means.batch or 1.0))
     context = batch * form.context
     beside = _beside(layout, means.local_share)

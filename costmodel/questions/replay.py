@@ -14,7 +14,7 @@ from ..decision.advice import POOLED
 from ..decision.comparison import Comparison, Options, Progress, silent, with_splitting
 from ..decision.constant import system_threshold
 from ..decision.replayed import NOISY, Player, Replayed, Sinks, Source
-from ..decision.reuse import full_tiers, told_without
+from ..decision.reuse import full_tiers, told_without, unheld
 from ..errors import InputError, unknown
 from ..inputs.load import Load, shaped
 from ..inputs.traces import Reading, Trace, check_trace, requests_of, trace_workload
@@ -332,7 +332,8 @@ def _about(
         else "steps are planned when they begin",
         "the run starts empty, and all its requests count",
     ]
-    warned = [*deployment.decode.model.warnings]
+    warned = [*deployment.decode.model.warnings, *provenance.tier_warnings(deployment)]
+    warned += unheld(deployment, [result.tiers for result in results])
     for result in results:
         if result.reason:
             warned.append(f"{result.name}: {result.reason}")

@@ -10,7 +10,7 @@ from ..evaluate.means import TIER, pool_label
 from ..units import format_si
 from .flips import beside, unknowns
 from .page import Table
-from .strategies import comparison
+from .strategies import comparison, computed_again
 from .tiers import lines as gain_lines
 
 WIDTH = 110
@@ -141,6 +141,8 @@ def why(answer: Recommendation) -> str:
     }
     known = [(text, answer.why[key]) for key, text in words.items()]
     parts = [text.format(_seconds(value)) for text, value in known if value is not None]
+    again = next((computed_again(r) for r in answer.strategies if r.name == "disaggregated"), 0.0)
+    parts += [f"prefixes that it computes again {_seconds(again)}"] if again else []
     return f"Why: {', '.join(parts)}." if parts else "Why: no mean delays exist to compare."
 
 

@@ -38,7 +38,10 @@ GROUPS = (
     ("interference: chunk+stall", "interference_s"),
     ("stranding: queue, admit", "stranding_s"),
     ("sharing: decode batch", "sharing_s"),
+    ("prefix computed again", "recomputed_prefix_s"),
 )
+#: Seconds below which a mean shows in no column.
+_SHOWS_S = 5e-4
 _STAGES = ("queue", "prefill", "stretch", "copy", "admission")
 
 
@@ -97,14 +100,22 @@ def _rows(answer: Compared) -> Iterator[tuple[str, Cell]]:
         yield "mean TPOT, ms", lambda r: _milliseconds(r.tpot_mean_s)
     yield "P99 TPOT, ms (band)", lambda r: _tpot(r, answer.slo_tpot_s)
     yield "mean delay over ideal, s", lambda r: short(r.mean_delay_s)
-    read = any(result.tiers for result in answer.strategies)
+    results = answer.strategies
+    read = any(result.tiers for result in results)
     for label, key in GROUPS:
-        yield f" {label}{', read' if read and key == 'copy_s' else ''}", _group(key)
+        if key != "recomputed_prefix_s" or any(computed_again(result) for result in results):
+            yield f" {label}{', read' if read and key == 'copy_s' else ''}", _group(key)
     yield "busy|MFU|MBU", lambda r: _uses(r, (Role.SHARED, Role.PREFILL))
     yield " of the decode pool", lambda r: _uses(r, (Role.DECODE,))
     yield "KV held for hand-over", _held
     yield "prompt in HBM|tiers|computed", _found
     yield "tiers: read|write use", _tiers
+
+
+def computed_again(result: StrategyResult) -> float:
+    """Mean seconds of prefixes that the ideal has cached and a strategy computes; 0 where nothing shows."""
+    seconds = result.recomputed_prefix_s or 0.0
+    return seconds if abs(seconds) >= _SHOWS_S else 0.0
 
 
 def _load(result: StrategyResult) -> str:
@@ -158,7 +169,7 @@ def _group(key: str) -> Cell:
     def cell(result: StrategyResult) -> str:
         if key == "copy_s" and pooled(result) and not result.copy_s:
             return NONE
-        return short(getattr(result, key), 3 if key == "copy_s" else 2)
+        return short(getattr(result, key), 3 if key in ("copy_s", "recomputed_prefix_s") else 2)
 
     return cell
 

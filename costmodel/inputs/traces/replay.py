@@ -8,9 +8,10 @@ from itertools import islice, pairwise
 from pathlib import Path
 
 from ...errors import InputError
-from ..workload import Arrivals, Request, Slo, Workload
+from ..workload import Arrivals, Request, Slo, Workload, unknown
 from .reader import read_trace
 from .reading import Notes, Reading
+from .reuse import InfiniteCache
 
 #: Requests that ``recommend`` keeps of a trace: an hour or so, a second or two for each strategy.
 EVALUATED = 20_000
@@ -28,12 +29,17 @@ def trace_workload(
 ) -> Workload:
     """Return a workload that replays the first ``count`` requests of a trace at their own rate.
 
+    Where the trace names blocks and nobody says how to read it, cached tokens are those that a cache without bound
+    would hold, so that the ideal knows of them; evaluators find what theirs hold.
+
     Only those are kept; the rest is still read, so that a bad row is found. Raises InputError for fewer
     than two requests or a trace in which all arrive at once.
     """
     notes = Notes()
     rows = read_trace(path, how or Reading(), notes)
     kept = tuple(islice(rows, count))
+    if how is None and notes.has_blocks:
+        kept = tuple(map(InfiniteCache().serve, kept))
     total = len(kept) + sum(1 for _ in rows)
     span = kept[-1].arrival_s - kept[0].arrival_s
     if len(kept) < 2 or span < len(kept) * _CLOSEST_S:
@@ -77,12 +83,12 @@ def gap_quantiles(gaps: Sequence[float]) -> tuple[float, ...]:
 def varies(requests: Sequence[Request]) -> bool:
     """Say whether the load of a trace varies more than its gaps and lengths explain.
 
-    True where the squared variation of gaps exceeds 2, or where the dispersion of work (uncached tokens) over
-    windows of 300 mean gaps exceeds 1.5 times what independent arrivals and lengths would give. Then no
-    formula from means and variations describes the queue. Fewer than three windows: True, nothing shown.
+    True where the squared variation of gaps exceeds 2, or where the dispersion of work (uncached tokens, all of
+    named blocks) over windows of 300 mean gaps exceeds 1.5 times what independent arrivals and lengths would give.
+    Then no formula from means and variations describes the queue. Fewer than three windows: True, nothing shown.
     """
     gap_scv = _scv([b.arrival_s - a.arrival_s for a, b in pairwise(requests)])
-    work, sums = [float(r.uncached_tokens) for r in requests], _work(requests, _WINDOW)
+    work, sums = [float(unknown(r).uncached_tokens) for r in requests], _work(requests, _WINDOW)
     if gap_scv > 2 or len(sums) < _FEWEST:
         return True
     mean_work = sum(work) / len(work)
@@ -108,7 +114,7 @@ def _work(requests: Sequence[Request], gaps: int) -> list[float]:
         while request.arrival_s - first >= start + window:  # from 0: late on the clock, floats are coarse
             start += window
             sums.append(0.0)
-        sums[-1] += request.uncached_tokens
+        sums[-1] += unknown(request).uncached_tokens
     return sums[:-1]  # the last window is cut short
 
 
