@@ -269,5 +269,7 @@ def format_si(value: float, dimension: Dimension, digits: int = 3, *, binary: bo
     rounded = [(float(f"{value / factor:.{digits - 1}e}"), name, factor) for name, factor in scales]
     leading, name, factor = next((entry for entry in rounded if abs(entry[0]) >= 1), rounded[-1])
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(leading))))
+    if abs(leading) < 1e-4:
+        return f"{value / factor:.{digits}g} {name}".strip()
     shown = f"{value / factor:.{decimals}f}"
     return f"{shown.rstrip('0').rstrip('.') if decimals else shown} {name}".strip()

@@ -16,8 +16,11 @@ from click.testing import CliRunner
 from costmodel import InputError, ReuseOptions, ask_reuse
 from costmodel.cli import main
 from costmodel.decision.loading import Parabola, bandwidth_form, bandwidth_root, tokens_form, tokens_root
+from costmodel.questions.inputs import as_model
 from costmodel.questions.reuse import ReuseAnswer
+from costmodel.questions.reuse_about import linear_work
 from costmodel.questions.reuse_measured import Measured, relative_fit
+from costmodel.report.page import shown
 from costmodel.serving.tiers import KvTier
 
 LLAMA = "Llama-3.1-8B"  # 131,072 B of KV a token
@@ -202,6 +205,16 @@ def test_step_times_make_recompute_the_difference_of_two_prefills() -> None:
     assert load.pays_by_mooncake
 
 
+def test_b_of_mooncakes_rule_beside_that_of_the_model() -> None:
+    # Llama-3-70B: hidden 8,192, 8 query heads a KV head, feed-forward 28,672 wide: 2 (2 + 2 / 8 + 3 x 3.5) = 25.5
+    assert linear_work(as_model("Llama-3.1-70B")) == pytest.approx(25.5, rel=1e-4)  # and norms
+    # Llama-3.1-8B: 2 (2 + 2 / 4 + 3 x 3.5) = 26
+    answer = ask_reuse(LLAMA, [DRAM], ReuseOptions(prefixes=(512,)), hardware="h100-sxm")
+    assert any(
+        "b = 22 as for Llama-3-70B" in said and said.endswith("take 26") for said in answer.about.assumptions
+    )
+
+
 def test_mooncake_rule_is_not_bent_to_models_it_is_not_of() -> None:
     for name in ("Qwen/Qwen3-32B", "gpt-oss-120b", "deepseek-ai/DeepSeek-V2-Lite"):
         answer = ask_reuse(name, ["dram-pcie5"], ReuseOptions(prefixes=(512,)), hardware="h200-sxm")
@@ -233,6 +246,38 @@ def test_small_copies_are_told_with_the_bandwidth_measured_for_them() -> None:
     assert row.piece_bytes_per_s == pytest.approx(48.69e9, rel=1e-3)
 
 
+def test_numbers_are_read_by_people() -> None:
+    assert shown("overflow_tokens", 823712.4) == "823,712" and shown("distance", -1.1468) == "-1.147"
+    assert shown("prefill_s", 4.54e-24) == "4.54e-15 ns"
+    assert shown("hit_rate", 0.5) == "50.0 %" and shown("load_mape", 5e26) == "5e+28 %"
+
+
+def test_every_null_of_an_answer_has_its_reason() -> None:
+    plain = asdict(ask_reuse(LLAMA, ["nvme-gen4"], ReuseOptions(prefixes=(1000,), sequences=4, context=100)))
+    timed = asdict(ask_reuse("gpt-oss-120b", ["store-eth-25"], ReuseOptions(), hardware="h200-sxm"))
+    for answer in (plain, timed):
+        for row in (*answer["tiers"], *answer["loads"]):
+            for key, value in row.items():
+                if value is None and not key.endswith("_reason"):
+                    stems = (
+                        key,
+                        key.rpartition("_")[0],
+                        key.rsplit("_", 2)[0],
+                        "closed_form" if "form" in key else key,
+                    )
+                    assert any(row.get(f"{stem}_reason") for stem in stems), key
+
+
+def test_a_closed_form_far_from_step_times_is_not_told() -> None:
+    # experts are loaded whole by few tokens: recompute of gpt-oss-120b grows fast, then slowly
+    (row,) = ask_reuse("gpt-oss-120b", ["store-eth-25"], ReuseOptions(), hardware="h200-sxm").tiers
+    assert row.break_even_tokens is not None
+    if row.closed_form_tokens is None:
+        assert row.distance is None and row.closed_form_reason
+    else:
+        assert row.closed_form_tokens == pytest.approx(row.break_even_tokens, rel=0.1, abs=1)
+
+
 # --- memory and hits -----------------------------------------------------------------------------------------
 
 
@@ -245,7 +290,29 @@ def test_overflow_goes_down_to_the_first_tier_with_room() -> None:
     assert over.wanted_bytes == 13.1072e9 and over.overflow_bytes == pytest.approx(10e9)
     assert over.taken_by == "store-eth-100"
     small = ask_reuse(LLAMA, tiers[:1], asked).overflow
-    assert small is not None and small.taken_by is None and "no room" in str(small.taken_by_reason)
+    assert small is not None and small.taken_by is None and "no tier has room" in str(small.taken_by_reason)
+    # a tier of 12 GB has room for the 10 GB, but not for the 13.1 GB that are written to it; both together do not count
+    for sizes, taken in (((12, 12), None), ((12, 14), "store-eth-100"), ((14, 1), "dram-pcie5")):
+        pair = [f"{name},capacity={size}GB" for name, size in zip(("dram-pcie5", "store-eth-100"), sizes)]
+        both = ask_reuse(LLAMA, pair, asked).overflow
+        assert both is not None and both.taken_by == taken
+    roomy = ask_reuse(LLAMA, tiers, replace(asked, pool_bytes=14e9)).overflow
+    assert roomy is not None and roomy.taken_by is None and "everything fits" in str(roomy.taken_by_reason)
+
+
+def test_a_tier_without_room_for_a_prefix_gains_nothing() -> None:
+    # 1 GB has room for 7,629 tokens of 131,072 B
+    asked = ReuseOptions(prefixes=(7629, 7630), isl=8000, osl=10, sequences=1, hit_rate=1.0)
+    answer = ask_reuse(LLAMA, ["dram-pcie5,capacity=1GB"], asked, hardware="h100-sxm")
+    held, beyond = answer.loads
+    assert held.fits and held.pays and held.gain is not None
+    assert beyond.fits is False and beyond.pays is False and beyond.gain is None and beyond.ttft_gain is None
+    assert "no room for it, but for 7,629 tokens" in str(beyond.gain_reason) == str(beyond.pays_reason)
+    assert answer.fleet[0].gain is not None and answer.fleet[1].gain is None
+    assert answer.fleet[1].reason == beyond.gain_reason
+    assert "every length up to 7,629 tokens" in answer.tiers[0].regime
+    (nothing,) = ask_reuse(LLAMA, ["dram-pcie5,capacity=100kB"], asked, hardware="h100-sxm").tiers
+    assert nothing.break_even_tokens is None and "no room for any prefix" in nothing.regime
 
 
 def trace_file(folder: Path, prompts: list[list[int]]) -> Path:
@@ -278,6 +345,7 @@ def test_levels_find_what_their_room_holds(tmp_path: Path) -> None:
     assert answer.curve.infinite_hit_rate == store.hit_rate
     assert (answer.curve.flat_from_tokens, answer.curve.flat_to_tokens) == (0, 3584)
     no_gain, gain = answer.fleet
+    assert gain.hit_share is None and "the mean" in str(gain.hit_share_reason)
     assert (no_gain.gain, no_gain.load_s) == (1.0, 0.0)
     assert gain.gain is not None and gain.most_gain is not None
     assert 1 < gain.gain < gain.most_gain

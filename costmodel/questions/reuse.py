@@ -10,6 +10,7 @@ from ..answer import About
 from ..decision.loading import Parabola
 from ..errors import InputError
 from ..evaluate.stack import MissRatioCurve, miss_ratio_curve
+from ..evaluate.tiers import together
 from ..inputs.efficiency import Efficiency
 from ..inputs.hardware import Gpu
 from ..inputs.model import Model
@@ -24,7 +25,7 @@ from ..serving.tiers import KvTier, kv_shape
 from .inputs import as_instance, as_model, kv_dtype_of
 from .reuse_about import about_reuse
 from .reuse_hits import Curve, Fleet, Found, Level, curve_of, fleet_of, levels_of
-from .reuse_loads import LoadRow, PrefixRow, TierRow, load_row, prefix_row, tier_row
+from .reuse_loads import LoadRow, PrefixRow, TierRow, load_row, no_room, prefix_row, tier_row
 from .reuse_measured import Measured, measured_of
 from .reuse_memory import Overflow, memory_of, overflow_of
 from .reuse_options import ReuseOptions
@@ -206,7 +207,13 @@ def _fleets(
             return ()
         mean = (0, asked.isl, asked.osl, asked.sequences)
         return tuple(
-            fleet_of(times, tier.name, Found(asked.hit_rate, prefix, tier.read_s(prefix), prefix, *mean))
+            fleet_of(
+                times,
+                tier.name,
+                Found(
+                    asked.hit_rate, prefix, tier.read_s(prefix), prefix, *mean, unheld=no_room(tier, prefix)
+                ),
+            )
             for tier in tiers
             for prefix in (row.prefix_tokens for row in prefixes)
         )
@@ -217,12 +224,12 @@ def _fleets(
         return min(isl - 1, round((rate or 0.0) * isl))
 
     held, most = tokens(levels[0].hit_rate), tokens(found.infinite_hit_rate)
-    rows, above, load = [], held, 0.0
+    rows, above, reads = [], held, list[tuple[KvTier, int]]()
     for tier, level in zip(tiers, levels[1:]):
         share = None if level.hit_rate is None else 1.0
         prefix = max(above, tokens(level.hit_rate))
-        load += tier.read_s(prefix - above)
+        reads.append((tier, prefix - above))
         above = prefix
-        found_here = Found(share, prefix, load, most, held, isl, osl, asked.sequences)
+        found_here = Found(share, prefix, together(reads), most, held, isl, osl, asked.sequences, traced=True)
         rows.append(fleet_of(times, tier.name, found_here))
     return tuple(rows)

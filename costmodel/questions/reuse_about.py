@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..answer import About
+from ..inputs.model import Model
+from ..inputs.parameters import count_parameters
 from ..serving.band import told_of, used_kinds
 from ..serving.handover import HoldsKv
 from ..serving.instance import InstanceKind, fits_used
@@ -44,12 +46,22 @@ def about_reuse(
         found, borrowed = _fits(kind)
         sources, warnings = [*sources, *found], [*warnings, *borrowed]
     if any(row.mooncake_bytes_per_s is not None for row in rows):
+        said.append(
+            f"Mooncake's rule: peak rate, and b = 22 as for Llama-3-70B; the products of {end.model.name} take "
+            f"{linear_work(end.model):.3g}"
+        )
         sources.append("rule of Mooncake: FAST'25, equations 1 and 2")
     longest = max((row.prefix_tokens + row.uncached_tokens for row in rows), default=1)
     if asked.turns and asked.turn_tokens and asked.osl:
         longest = max(longest, asked.turns * (asked.turn_tokens + asked.osl))
     warnings += context_warnings(end.model, longest)
     return About(tuple(said), tuple(sources), tuple(left_out), tuple(warnings))
+
+
+def linear_work(model: Model) -> float:
+    """FLOPs of the products of a token and layer over the hidden size squared: b of Mooncake's rule."""
+    layers = sum(layer.count for layer in model.layers)
+    return 2 * count_parameters(model).active_core / (layers * model.hidden**2)
 
 
 def _fits(kind: InstanceKind) -> tuple[list[str], list[str]]:
@@ -82,12 +94,11 @@ def _said(asked: ReuseOptions, rows: Sequence[PrefixRow]) -> list[str]:
             "one cache serves the whole trace; least recently used blocks go first, of one prompt the last ones",
             "a block takes its room whole, however few of its tokens a prompt has",
             "what is computed is written to every tier, so that a tier has what lies above it, too",
-            "fleet: every request finds the mean of what is found, and reads each part from the first tier that has it",
+            "fleet: every request finds the mean of what is found, and reads each part from the first tier that has "
+            "it, all parts at the same time, but for those by network ports, one after the other",
         ]
     if asked.turns is not None:
         said.append(
             "turns: nothing is evicted between them, token 1 comes from decode, and windows and states do not count"
         )
-    if any(row.mooncake_bytes_per_s is not None for row in rows):
-        said.append("Mooncake's rule: peak rate, and b = 22 whatever the model's widths")
     return said

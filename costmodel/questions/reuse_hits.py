@@ -15,6 +15,7 @@ from .reuse_times import NEEDS_GPU, Times
 
 MEMORY = "GPU memory"
 NO_CAPACITY = "not given: add capacity=500GiB after the name"
+MEAN = "by a trace every request finds the mean of what is found"
 _POINTS = 12
 
 
@@ -71,12 +72,13 @@ class Fleet:
 
     ``request_s`` without the tier, ``reuse_s`` with it, where the instance waits for loads; ``hidden_gain`` where
     other work hides them; ``most_gain``: every request finds its prefix at no cost, by a trace as much
-    as a cache without bound has.
+    as a cache without bound has. By a trace every request finds the mean, ``prefix_tokens``: no share of them hits.
     """
 
     tier: str
     prefix_tokens: int
     hit_share: float | None
+    hit_share_reason: str | None
     recompute_s: float | None
     load_s: float | None
     hit_gain: float | None
@@ -150,7 +152,8 @@ class Found(NamedTuple):
     """What requests find: ``hit_share`` of them ``prefix`` tokens, read in ``load_s``.
 
     ``held`` of these tokens are in GPU memory anyway; without any bound they would find ``most``. Prompts and outputs
-    of a mean request; ``batch`` requests decode together.
+    of a mean request; ``batch`` requests decode together. ``traced``: all requests are taken for the mean one;
+    ``unheld``: why the tier does not hold it.
     """
 
     hit_share: float | None
@@ -161,21 +164,25 @@ class Found(NamedTuple):
     isl: int | None
     osl: int | None
     batch: int | None
+    traced: bool = False
+    unheld: str | None = None
 
 
 def fleet_of(times: Times, tier: str, found: Found) -> Fleet:
     """Return what a tier gains a hit, and all requests on average."""
-    hit_share, prefix, load, most, held, isl, osl, batch = found
-    why = _missing(times, found)
+    hit_share, prefix, load, most, held, isl, osl, batch, traced, _ = found
+    why = found.unheld or _missing(times, found)
+    share, no_share = (None, MEAN) if traced else (hit_share, None)
     if why is not None or isl is None or osl is None or batch is None or hit_share is None:
-        return Fleet(tier, prefix, hit_share, None, None, None, None, None, None, None, None, why)
+        return Fleet(tier, prefix, share, no_share, None, None, None, None, None, None, None, None, why)
     in_memory = _saved(times, held, isl)
     computed, everything = (_saved(times, tokens, isl) - in_memory for tokens in (prefix, most))
     whole = (times.prefill_s(isl - held, held) or 0.0) + (times.decode_s(batch, isl + osl / 2, osl) or 0.0)
     return Fleet(
         tier=tier,
         prefix_tokens=prefix,
-        hit_share=hit_share,
+        hit_share=share,
+        hit_share_reason=no_share,
         recompute_s=computed,
         load_s=load,
         hit_gain=float(book.hit_gain(computed, load)) if load else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass
 
@@ -47,13 +48,16 @@ class PrefixRow:
 class LoadRow:
     """A prefix read from a tier: ``stored_bytes`` as the tier keeps it; nobody else reads meanwhile.
 
-    ``bound_s``: these bytes at the wire's peak. ``gain`` = recompute / load; ``ttft_gain``: whole prefill over load
-    and the rest's. ``break_even_bytes_per_s``: bandwidth at which both take as long, from the closed form.
+    ``fits``: the tier has room for it, None without its capacity; else nothing is gained, and ``load_s`` is that of a
+    larger tier. ``bound_s``: these bytes at the wire's peak. ``gain`` = recompute / load; ``ttft_gain``: whole prefill
+    over load and the rest's. ``break_even_bytes_per_s``: bandwidth at which both take as long, from the closed form.
     """
 
     tier: str
     prefix_tokens: int
     stored_bytes: float
+    fits: bool | None
+    fits_reason: str | None
     load_s: float
     bound_s: float | None
     bound_reason: str | None
@@ -149,25 +153,29 @@ def load_row(tier: KvTier, option: TierOption, times: Times, row: PrefixRow) -> 
     if times.known and row.recompute_s is not None:
         numeric = bandwidth_root(row.recompute_s, tier, prefix)
         form = bandwidth_form(times.parabola(prefix, row.uncached_tokens), tier, prefix).root
-    gain = None if row.recompute_s is None else float(book.hit_gain(row.recompute_s, load))
-    whole = row.prefill_s is not None and row.after_hit_s is not None
+    room = no_room(tier, prefix)
+    gain = None if row.recompute_s is None or room else float(book.hit_gain(row.recompute_s, load))
+    bounded = math.isfinite(tier.capacity_bytes)
+    whole = not room and row.prefill_s is not None and row.after_hit_s is not None
     rule = row.mooncake_bytes_per_s
     return LoadRow(
         tier=tier.name,
         prefix_tokens=prefix,
         stored_bytes=stored,
+        fits=not room if bounded else None,
+        fits_reason=room if bounded else NO_CAPACITY,
         load_s=load,
         bound_s=None if peak is None else stored / peak,
         bound_reason=option.tier.why_absent("read_bandwidth") if peak is None else None,
         recompute_s=row.recompute_s,
         recompute_reason=row.recompute_reason,
         gain=gain,
-        gain_reason=row.recompute_reason,
+        gain_reason=room or row.recompute_reason,
         ttft_gain=(row.prefill_s or 0.0) / (load + (row.after_hit_s or 0.0)) if whole else None,
-        ttft_gain_reason=None if whole else NEEDS_GPU,
-        pays=None if gain is None else gain > 1,
-        pays_reason=row.recompute_reason,
-        pays_by_mooncake=None if rule is None else tier.read_bytes_per_s > rule,
+        ttft_gain_reason=None if whole else room or NEEDS_GPU,
+        pays=False if room else None if gain is None else gain > 1,
+        pays_reason=room or row.recompute_reason,
+        pays_by_mooncake=None if rule is None else not room and tier.read_bytes_per_s > rule,
         pays_by_mooncake_reason=row.mooncake_bytes_per_s_reason,
         break_even_bytes_per_s=form.value if form else None,
         break_even_bytes_per_s_reason=_why(form),
@@ -175,6 +183,13 @@ def load_row(tier: KvTier, option: TierOption, times: Times, row: PrefixRow) -> 
         numeric_bytes_per_s=numeric.value if numeric else None,
         numeric_bytes_per_s_reason=_why(numeric),
     )
+
+
+def no_room(tier: KvTier, prefix: int) -> str | None:
+    """Say that a tier has no room for a prefix; None where it has, or its capacity is not known."""
+    if tier.bytes_of(prefix) <= tier.capacity_bytes:
+        return None
+    return f"the tier has no room for it, but for {tier.capacity_tokens:,.0f} tokens"
 
 
 def _why(root: Root | None) -> str | None:
@@ -191,7 +206,12 @@ def tier_row(end: HoldsKv, tier: KvTier, option: TierOption, times: Times, row: 
     root: Root | None = None
     form: Symbolic | None = None
     if times.known:
-        root = tokens_root(lambda tokens: times.recompute_s(tokens, uncached), tier, longest)
+        held = bisect.bisect_right(range(1, longest + 1), tier.capacity_bytes, key=tier.bytes_of)
+        root = (
+            tokens_root(lambda tokens: times.recompute_s(tokens, uncached), tier, held)
+            if held
+            else Root(None, "the tier has no room for any prefix")
+        )
         around = 2 * int(root.value) if root.value is not None else prefix
         form = tokens_form(times.parabola(around, uncached), tier)
     bounded = math.isfinite(tier.capacity_bytes)

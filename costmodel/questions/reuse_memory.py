@@ -38,7 +38,8 @@ class Memory:
 class Overflow:
     """KV of ``sequences`` at once on one instance, copies of all its ranks included, against its pool.
 
-    ``taken_by``: the tier down to which there is room for what does not fit.
+    ``taken_by``: the first tier that has room for all of it: what is computed is written to every tier, so that a tier
+    has what lies above it, too.
     """
 
     sequences: int
@@ -71,18 +72,16 @@ def overflow_of(memory: Memory, sequences: int, context: int, tiers: Sequence[Kv
         return Overflow(sequences, context, wanted, None, why, None, why, None, None, why)
     over = float(kv_overflow(sequences, context, memory.bytes_per_token, memory.fixed_bytes, pool))
     tokens = over / memory.bytes_per_token if memory.bytes_per_token else 0.0
-    return Overflow(sequences, context, wanted, pool, None, over, None, tokens, *_taker(tokens, tiers))
+    taker = _taker(sequences, context, tiers) if over else (None, "everything fits GPU memory")
+    return Overflow(sequences, context, wanted, pool, None, over, None, tokens, *taker)
 
 
-def _taker(tokens: float, tiers: Sequence[KvTier]) -> tuple[str | None, str | None]:
-    """Return the tier down to which there is room for so many tokens, or why there is none."""
-    if not tokens:
-        return None, "everything fits GPU memory"
-    room = 0.0
+def _taker(sequences: int, context: int, tiers: Sequence[KvTier]) -> tuple[str | None, str | None]:
+    """Return the first tier with room for the KV of all sequences, or why there is none."""
     for tier in tiers:
-        room += tier.capacity_tokens
-        if math.isinf(room):
+        if math.isinf(tier.capacity_bytes):
             return None, f"capacity of {tier.name} {NO_CAPACITY}"
-        if room >= tokens:
+        if sequences * tier.bytes_of(context) <= tier.capacity_bytes:
             return tier.name, None
-    return None, "the tiers together have no room for it" if tiers else "no --tier is given"
+    none = "no tier has room for all of it: each has what lies above it, too"
+    return None, none if tiers else "no --tier is given"

@@ -83,13 +83,14 @@ def shown(key: str, value: object, *, binary: bool = False) -> str:
     if not isinstance(value, int | float):
         return str(value)
     if _SHARES.search(key):
-        return f"{value:.1%}".replace("%", " %")
+        return f"{value:.1%}".replace("%", " %") if abs(value) < 1e4 else f"{100 * value:.3g} %"
     if key == "flop":
         return format_si(value, "flop/second").removesuffix("/s")
     for pattern, dimension in _UNITS:
         if re.search(pattern, key):
             return _with_unit(value, dimension, binary and dimension == "byte")
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+    whole = isinstance(value, float) and 1e4 <= abs(value) < 1e15
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if whole else f"{value:,.4g}"
 
 
 def banded(key: str, best: float, low: float, high: float) -> str:

@@ -177,6 +177,18 @@ def _reasons(answer: ReuseAnswer) -> list[Block]:
         for row in answer.tiers
         if row.regime or row.break_even_reason
     ]
+    said += [
+        f"{row.name}, closed form: {row.closed_form_reason}"
+        for row in answer.tiers
+        if row.closed_form_reason and (row.break_even_tokens or 0) > 1
+    ]
+    said += list(
+        dict.fromkeys(
+            f"{row.tier}, {row.prefix_tokens:,} tokens: {row.fits_reason}"
+            for row in answer.loads
+            if row.fits is False
+        )
+    )
     rules = [row.mooncake_bytes_per_s_reason for row in answer.prefixes]
     rule = next((why for why in rules if why), None)
     return [*said, f"Mooncake's rule: {rule}"] if rule else list(said)
