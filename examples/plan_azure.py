@@ -15,7 +15,7 @@ from tabulate import tabulate
 
 from costmodel import PlanOptions, Scenario, Slo, ask_plan, trace_workload
 from costmodel.planning.results import Binding, Plan, PlanAnswer
-from costmodel.report.plan import told
+from costmodel.report.plan import band_told, margin_told, told
 
 GPUS = ("a100-sxm-80gb", "h100-sxm")
 
@@ -95,6 +95,7 @@ def section(question: Question, trace: str) -> str:
     ]
     if found.infeasible_reason:
         parts.append(found.infeasible_reason + "\n")
+    parts += [f"{text}\n" for text in (band_told(found), margin_told(found)) if text]
     parts += [bound(one) for one in found.binding]
     gains = [c for c in found.changes if (c.usd_per_hour_saved or 0) > 0 and "prices" not in c.name]
     parts += [
