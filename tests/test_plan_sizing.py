@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from costmodel.evaluate.attained import Shares
 from costmodel.inputs.prices import Price
 from costmodel.inputs.workload import Arrivals, Lengths, Slo, Workload
 from costmodel.planning.closed import Closed
@@ -91,3 +92,35 @@ def test_two_chunked_instances_do_where_one_is_overloaded_by_far() -> None:
     tight = load(2000, 200, 20.0, Slo(0.5, 0.016))
     best = planned(both, tight).plans[0]
     assert (best.strategy, best.token_budget, best.gpus) == ("chunked", 512, 2)
+
+
+class Low(Closed):
+    """A closed form that is far too low: as if there were one instance of each role fewer."""
+
+    def shares(self, layout: Layout, topology: Topology) -> Shares:
+        fewer = Topology(topology.prefill - 1, max(0, topology.decode - 1))
+        if fewer.prefill < 1 or (topology.decode and fewer.decode < 1):
+            return Shares(0.0, 0.0, 0.0)
+        return super().shares(layout, fewer)
+
+
+def test_a_best_plan_that_holds_with_fewer_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the closed form says, no row of what binds holds, and fewer instances do not."""
+    options = PlanOptions(
+        hardware=(H100,), tp=(1,), strategies=("colocated", "disaggregated"), requests=800, top=1
+    )
+    right = planned(options).plans[0]
+    monkeypatch.setattr("costmodel.planning.plan.Closed", Low)
+    found = planned(options)
+    assert found.plans[0].gpus == right.gpus and found.plans[0].found_by == "search"
+    missed = [row for row in found.binding if row.role != "rate"]
+    assert missed and all(row.slo or row.cause == "none" for row in missed)
+
+
+def test_a_lowered_plan_keeps_its_spares(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = PlanOptions(hardware=(H100,), tp=(1,), strategies=("colocated",), requests=800, top=1, spare=1)
+    right = planned(options).plans[0]
+    monkeypatch.setattr("costmodel.planning.plan.Closed", Low)
+    best = planned(options).plans[0]
+    assert best.topology == right.topology
+    assert best.attainment_spare_replayed is not None and best.attainment_spare_replayed >= 0.9

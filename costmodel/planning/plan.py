@@ -11,7 +11,7 @@ from ..inputs.workload import Workload
 from ..serving.scenario import Scenario
 from .about import about
 from .band import Bands
-from .binding import at_more, binding
+from .binding import at_more, binding, lowered
 from .bounds import no_room, too_tight
 from .changes import Changes
 from .closed import Closed
@@ -65,7 +65,7 @@ class _Planning:
         search = Search(self.space.layouts, sizing, self.trials, self.options, priced=self.unpriced is None)
         outcome = Outcome() if self.options.method == "distserve" else search.run()
         placed = self._placed(search)
-        plans = self._plans(outcome, placed, search)
+        plans = self._lowered(self._plans(outcome, placed, search), search)
         best = next((held for held, _ in plans if held.met), None)
         self.options.progress("what binds, and what changes")
         rates = Rates(self.workload, self.closed, self.trials, self.options)
@@ -128,6 +128,17 @@ class _Planning:
         refused = sorted(missed, key=lambda pair: (pair[1] != "distserve", *key(pair)))
         unlike = {pair[0].sized.layout: pair for pair in reversed(refused)}
         return [*sorted(held, key=key), *list(unlike.values())[::-1][: self.options.top]]
+
+    def _lowered(self, plans: list[tuple[Held, str]], search: Search) -> list[tuple[Held, str]]:
+        """Put fewer instances in the place of the best plan, for as long as replays say that they hold."""
+        if not plans or not plans[0][0].met or self.options.method == "distserve":
+            return plans
+        best, spare = plans[0][0], self.options.spare
+        held = [search.again(best, topology) for topology in lowered(best, self.trials, spare)]
+        if not held:
+            return plans
+        cheapest = min(held, key=lambda one: search.key(one.sized))
+        return self._lowered([(cheapest, "search"), *plans[1:]], search)
 
     def _changes(self, best: Held, search: Search) -> tuple[Change, ...]:
         return Changes(self._facts(), self.scenario, best, search.cost, self.space.units).all()

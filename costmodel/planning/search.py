@@ -1,14 +1,16 @@
 """Best first: the cheapest layouts are sized by closed form, the cheapest of those replayed, until one holds.
 
 A layout enters with one instance of each role, comes back with the fewest that are stable, which no plan of it can
-undercut, then sized. A replay that misses sends it back with more instances, one that holds after a leap with fewer. So
-the first that is taken is the best of all, as far as the closed form is not too low by more than ``SLACK``.
+undercut, then sized. A replay that misses sends it back with more instances; one that holds with fewer, after a leap or
+where the closed form is in doubt of these. So the first that is taken is the best of all, as far as the closed form is
+not too low by more than twice ``SLACK``.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
@@ -24,7 +26,7 @@ SLACK = 0.1
 #: Instances, as a share of the pool, that are added for each time that more requests missed than may.
 _LEAP = 0.12
 
-ENTERED, STABLE, SIZED, HELD = 0, 1, 2, 3
+ENTERED, STABLE, FEWER, SIZED, HELD = range(5)
 
 
 class Key(NamedTuple):
@@ -102,7 +104,7 @@ class Search:
                 self._push(Sized(sized.layout, self.sizing.floor(sized.layout), 1.0), STABLE)
             elif stage == STABLE:
                 self._size(sized)
-            elif stage == HELD or self._holds(sized, below):
+            elif stage == HELD or self._holds(sized, below, stage):
                 self.found.plans.append(self._held(sized))
                 done.add(sized.layout.family)
             if self.trials.spent:
@@ -136,6 +138,9 @@ class Search:
             return
         self.found.sized.append(found)
         self._push(found, SIZED)
+        if layout.gpus(found.topology) > self.options.max_gpus:
+            for one, stage in self._smaller(found, None):
+                self._push(one, stage)
 
     def _held(self, sized: Sized) -> Held:
         """Replay a size; where it holds, also with spares down."""
@@ -144,21 +149,46 @@ class Search:
         left = without(topology, self.options.spare) if self.options.spare and trial.met else ()
         return Held(sized, trial, tuple(self.trials.of(layout, t) for t in left))
 
-    def _holds(self, sized: Sized, below: Topology | None) -> bool:
+    def again(self, held: Held, topology: Topology) -> Held:
+        """The same layout with other instances, replayed."""
+        return self._held(self._at(held.sized.layout, topology))
+
+    def _holds(self, sized: Sized, below: Topology | None, stage: int) -> bool:
         """Replay a size; queue a larger one where it misses, a smaller one where it may be too large."""
         held = self._held(sized)
         if held.met:
-            middle = _between(below, sized.topology)
-            if middle is None:
-                return True
-            self._push(sized, HELD)
-            self._push(self._at(sized.layout, middle), SIZED, below)
+            smaller = list(self._smaller(sized, below))
+            for one, stage in smaller:
+                self._push(one, stage, below)
+            if smaller:
+                self._push(sized, HELD)
+            return not smaller
+        if stage == FEWER:
             return False
         self.found.missed.append(held)
         larger = self._larger(held)
         if larger is not None:
             self._push(self._at(sized.layout, larger), SIZED, sized.topology)
         return False
+
+    def _smaller(self, sized: Sized, below: Topology | None) -> Iterator[tuple[Sized, int]]:
+        """Yield sizes to look at before one that holds is taken: half-way down to one that missed; of none, one
+        instance fewer, where the closed form is in doubt.
+        """
+        layout, topology = sized.layout, sized.topology
+        if below is not None:
+            middle = _between(below, topology)
+            if middle is not None:
+                yield self._at(layout, middle), SIZED
+            return
+        least, doubtful = 1 + self.options.spare, self.sizing.goal - SLACK
+        x, y = topology.prefill, topology.decode
+        for fewer in (Topology(x - 1, y), *((Topology(x, y - 1),) if y else ())):
+            if fewer.prefill < least or (y and fewer.decode < least) or self.trials.known(layout, fewer):
+                continue
+            one = self._at(layout, fewer)
+            if one.attained >= doubtful:
+                yield one, FEWER
 
     def _at(self, layout: Layout, topology: Topology) -> Sized:
         return Sized(layout, topology, self.sizing.attained(layout, topology))
