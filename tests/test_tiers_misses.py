@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from cli_runner import run
@@ -25,8 +26,10 @@ from costmodel.evaluate.tally import Tally
 from costmodel.evaluate.tiers import Prefixes, TierStore, holds, together
 from costmodel.grid.closed import ClosedGrid
 from costmodel.grid.points import GridPoints
-from costmodel.inputs.traces import Reading, trace_workload
+from costmodel.inputs.traces import Reading, could_be_cached, read_trace, trace_workload
 from costmodel.inputs.workload import Arrivals, Lengths, Request, Slo, Workload
+from costmodel.questions import reuse
+from costmodel.questions.replay import ask_replay
 from costmodel.questions.tiers import parse_tiers
 from costmodel.questions.workload import Changes, choose_workload
 from costmodel.serving.deployment import Deployment
@@ -128,6 +131,21 @@ def test_recommend_and_replay_have_one_ideal(tmp_path: Path) -> None:
         assert a["ledger"] == pytest.approx(b["ledger"], rel=1e-9, abs=1e-12)
         assert a["recomputed_prefix_s"] == pytest.approx(b["recomputed_prefix_s"], rel=1e-9)
         assert a["mean_delay_s"] > -1e-12
+
+
+def test_requests_of_a_program_have_that_ideal_too(tmp_path: Path) -> None:
+    path = blocks_trace(tmp_path / "blocks.jsonl")
+    scenario = Scenario("Llama-3.1-8B", "h100-sxm", topology="1P1D")
+    rows = [
+        *read_trace(path),
+        Request(50.0, 100, 50, 1),
+    ]  # the last names no blocks: its 50 cached tokens stand
+    assert [r.cached_tokens for r in could_be_cached(rows)] == [0, *(1024,) * 9, 50]
+    one, other = (ask_replay(load, scenario, ["chunked"]) for load in (rows[:-1], path))
+    assert one.strategies[0].ledger == pytest.approx(other.strategies[0].ledger)
+    assert one.strategies[0].ledger is not None and one.strategies[0].recomputed_prefix_s is not None
+    # Two instances: the second prompt of the prefix finds it on one of them alone.
+    assert one.strategies[0].recomputed_prefix_s > 0
 
 
 def test_a_workload_of_a_trace_knows_what_a_cache_without_bound_would_hold(tmp_path: Path) -> None:
@@ -329,3 +347,17 @@ def test_a_grid_has_no_hit_rates(bench: Any) -> None:
     grid = ClosedGrid(deployment)
     with pytest.raises(InputError, match="a hit rate"):
         grid.evaluate(GridPoints(workload=load))
+
+
+def test_parts_from_several_tiers_are_read_at_the_same_time_in_reuse_too(monkeypatch: Any) -> None:
+    # Of prompts of 100 tokens GPU memory has 10, the first tier 20 more and the second 40 more: 2 ms of the first at
+    # 0.1 ms a token, 8 ms of the second at 0.2; both behind network ports: one after the other.
+    monkeypatch.setattr(reuse, "fleet_of", lambda times, name, found: found)
+    levels = [SimpleNamespace(hit_rate=rate) for rate in (0.1, 0.3, 0.7)]
+    curve = SimpleNamespace(prompt_tokens=1000, requests=10, output_tokens=10, infinite_hit_rate=0.7)
+    asked = SimpleNamespace(isl=None, osl=None, sequences=1)
+    for on_link, seconds in ((False, 8e-3), (True, 10e-3)):
+        below = [tier("a", on_link=on_link), tier("b", read_bytes_per_s=5e5, on_link=on_link)]
+        first, second = cast(Any, reuse)._fleets(None, below, levels, curve, asked, ())
+        assert (first.prefix, second.prefix) == (30, 70)
+        assert (first.load_s, second.load_s) == (pytest.approx(2e-3), pytest.approx(seconds))

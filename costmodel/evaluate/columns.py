@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -16,8 +17,7 @@ from .timeline import ACCOUNTS, Record
 
 Array = NDArray[np.float64]
 
-_TIMES = ("first", "end", "ideal_prefill", "ideal_decode", "seating", "redone", "held_byte_s", "constant",
-          "recomputed_prefix")  # fmt: skip
+_TIMES = ("first", "end", "ideal_prefill", "ideal_decode", "seating", "redone", "held_byte_s", "constant")
 _FIELDS = (*_TIMES, *ACCOUNTS)
 _LENGTHS = ("arrival_s", "uncached_tokens", "cached_tokens", "output_tokens")
 
@@ -68,7 +68,7 @@ def read(records: Sequence[Record], slo: Slo, first_token: str) -> tuple[Columns
     sums = {f"{name}_s": float(column.sum()) for name, column in ledger.items()}
     sums |= {"ideal_s": float(ideal.sum()), "e2e_s": float(e2e.sum())}
     sums |= {"held_byte_s": float(fields["held_byte_s"].sum())}
-    sums |= {"recomputed_prefix_s": float(fields["recomputed_prefix"].sum())}
+    sums |= {"recomputed_prefix_s": math.fsum(record.recomputed_prefix for record in records)}
     sums |= {"prompt": float((uncached + cached).sum()), "output": float(output.sum())}
     sums["local"] = float(routes.count("local"))
     remote = np.array([route == "remote" for route in routes])

@@ -17,7 +17,7 @@ from ..decision.replayed import NOISY, Player, Replayed, Sinks, Source
 from ..decision.reuse import full_tiers, told_without, unheld
 from ..errors import InputError, unknown
 from ..inputs.load import Load, shaped
-from ..inputs.traces import Reading, Trace, check_trace, requests_of, trace_workload
+from ..inputs.traces import Reading, Trace, check_trace, could_be_cached, requests_of, trace_workload
 from ..inputs.traces.reading import Notes
 from ..inputs.workload import Request, Slo, Workload, with_misses
 from ..serving.deployment import Deployment
@@ -244,11 +244,12 @@ def _requests(
 def _iterated(
     trace: Iterable[Request], load: Load, *, reuse: bool, open_loop: bool
 ) -> Callable[[], Iterable[Request]]:
-    """Requests of an iterable: of a list as often as asked, else in one pass and constant memory."""
+    """Requests of an iterable: of a list as often as asked, else in one pass and, but for hashes, constant memory."""
 
     def rows() -> Iterable[Request]:
         again = isinstance(trace, list) or load.repeat > 1
-        checked = list(requests_of(trace)) if again else requests_of(trace)
+        known = could_be_cached(requests_of(trace)) if reuse else requests_of(trace)
+        checked = list(known) if again else known
         rate = _rate(checked) if isinstance(checked, list) else None
         return _cut(shaped(checked, load, rate) if open_loop else _limited(checked, load), reuse)
 

@@ -6,6 +6,7 @@ from .logs import LoggedRequest
 from .reader import Trace, read_log, read_trace
 from .reading import Notes, Reading
 from .replay import recorded_workload, trace_workload, varies
+from .reuse import could_be_cached
 from .runs import is_log, runs_of
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Trace",
     "TraceFacts",
     "check_trace",
+    "could_be_cached",
     "is_log",
     "read_log",
     "read_trace",

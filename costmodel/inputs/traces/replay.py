@@ -11,7 +11,7 @@ from ...errors import InputError
 from ..workload import Arrivals, Request, Slo, Workload, unknown
 from .reader import read_trace
 from .reading import Notes, Reading
-from .reuse import InfiniteCache
+from .reuse import could_be_cached
 
 #: Requests that ``recommend`` keeps of a trace: an hour or so, a second or two for each strategy.
 EVALUATED = 20_000
@@ -39,7 +39,7 @@ def trace_workload(
     rows = read_trace(path, how or Reading(), notes)
     kept = tuple(islice(rows, count))
     if how is None and notes.has_blocks:
-        kept = tuple(map(InfiniteCache().serve, kept))
+        kept = tuple(could_be_cached(kept))
     total = len(kept) + sum(1 for _ in rows)
     span = kept[-1].arrival_s - kept[0].arrival_s
     if len(kept) < 2 or span < len(kept) * _CLOSEST_S:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from ..workload import Request
 
 
@@ -29,6 +31,13 @@ class InfiniteCache:
             hits += 1
         self._seen.update(request.blocks)
         return with_cached(request, hits * request.block_tokens)
+
+
+def could_be_cached(requests: Iterable[Request]) -> Iterator[Request]:
+    """Yield requests with what a cache without bound would hold of the blocks they name; others as they are."""
+    cache = InfiniteCache()
+    for request in requests:
+        yield cache.serve(request) if request.blocks else request
 
 
 class Sessions:
