@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import click
 from ..errors import InputError
 from .options import Whole, answers, option
 from .progress import Progress
+from .stopping import stoppable, workers
 
 #: Sizes that a run may have: processes, points of a block.
 MOST_WORKERS, MOST_CHUNK = 1024, 10**7
@@ -149,15 +149,10 @@ def _refusing(function: Callable[..., Any]) -> Callable[..., Any]:
 def _run(name: str, options: dict[str, Any]) -> object:
     from ..questions.sweep import CHUNK_POINTS, ask_sweep
 
-    output, workers = options.pop("output"), options.pop("workers")
+    output, count = options.pop("output"), options.pop("workers")
     chunk = options.pop("chunk_points") or CHUNK_POINTS
     progress = Progress(silent=options.pop("quiet"))
-    with ExitStack() as stack:
-        executor = None
-        if workers > 1:
-            from concurrent.futures import ProcessPoolExecutor
-
-            executor = stack.enter_context(ProcessPoolExecutor(workers))
+    with stoppable(), workers(count) as executor:
         sweep = ask_sweep(name, options, executor=executor, chunk_points=chunk, progress=progress)
         try:
             return sweep.summary() if output is None else sweep.to_file(Path(output))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,9 +122,10 @@ class Sweep:
         given = tasks(self.asked.name, self.grid, self.chunk_points)
         return self._told((tally for _, tally in tallied(given, self._figures, self.executor)), None)
 
-    def _written(self, path: Path, write: Callable[..., Iterator[Tally]]) -> SweepAnswer:
+    def _written(self, path: Path, write: Callable[..., Generator[Tally, None, None]]) -> SweepAnswer:
         given = tasks(self.asked.name, self.grid, self.chunk_points)
-        return self._told(write(path, given, self.points, self._figures, self.executor), path)
+        with closing(write(path, given, self.points, self._figures, self.executor)) as tallies:
+            return self._told(tallies, path)
 
     @property
     def _figures(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,7 @@ def tallied(
 
 def write_csv(
     path: Path, tasks: Iterable[Task], points: int, figures: tuple[str, ...], executor: Executor | None
-) -> Iterator[Tally]:
+) -> Generator[Tally, None, None]:
     """Write blocks as lines and yield the counts of each. Raises InputError where there is no room for all."""
     with whole_file(path) as write:
         first = True
@@ -63,7 +63,7 @@ def write_csv(
 
 def write_parquet(
     path: Path, tasks: Iterable[Task], points: int, figures: tuple[str, ...], executor: Executor | None
-) -> Iterator[Tally]:
+) -> Generator[Tally, None, None]:
     """Write blocks as row groups and yield the counts of each. Raises InputError without pyarrow, or room."""
     try:
         import pyarrow as pa
