@@ -116,7 +116,10 @@ class Bands:
             return Found(held.sized.topology)
         key = held.sized.layout, factor
         if key not in self._found:
-            self._found[key] = self._sized(held, factor)
+            found = self._sized(held, factor)
+            if factor < _NOMINAL and found.topology is not None:  # what holds now holds then
+                found = Found(min(found.topology, held.sized.topology, key=lambda t: self._cost(held, t)))
+            self._found[key] = found
         return self._found[key]
 
     def _sized(self, held: Held, factor: float) -> Found:
