@@ -250,11 +250,16 @@ _PRINTED: dict[Dimension, tuple[tuple[str, float], ...]] = {
 _PRINTED_BINARY = (*((f"{p}B", 1024.0**e) for p, e in reversed(_BINARY.items())), ("B", 1.0))
 
 
+#: Parts of the smallest prefix below which a number is printed by its exponent.
+_TINY = 1e-4
+
+
 def format_si(value: float, dimension: Dimension, digits: int = 3, *, binary: bool = False) -> str:
     """Return ``value`` (SI) with a prefix and ``digits`` significant digits: "25 GB/s", "31.1 kB", "1.39 ms".
 
-    Digits left of the point are never rounded away, trailing zeros are dropped. ``binary`` prints bytes in
-    KiB, MiB, GiB, TiB. Negative values are legal (accounts of a ledger are signed).
+    Digits left of the point are never rounded away, trailing zeros are dropped; what is far below the smallest
+    prefix is told by its exponent: "7.34e-31 s". ``binary`` prints bytes in KiB, MiB, GiB, TiB. Negative values are
+    legal (accounts of a ledger are signed).
     """
     scales = _PRINTED[dimension]
     if binary:
@@ -268,8 +273,8 @@ def format_si(value: float, dimension: Dimension, digits: int = 3, *, binary: bo
     # The prefix is chosen after rounding, so that 999.96 B is 1 kB.
     rounded = [(float(f"{value / factor:.{digits - 1}e}"), name, factor) for name, factor in scales]
     leading, name, factor = next((entry for entry in rounded if abs(entry[0]) >= 1), rounded[-1])
+    if abs(leading) < _TINY:
+        return f"{value:.{digits}g} {base}".strip()
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(leading))))
-    if abs(leading) < 1e-4:
-        return f"{value / factor:.{digits}g} {name}".strip()
     shown = f"{value / factor:.{decimals}f}"
     return f"{shown.rstrip('0').rstrip('.') if decimals else shown} {name}".strip()

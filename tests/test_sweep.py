@@ -277,10 +277,32 @@ def test_every_problem_is_told_at_once() -> None:
         assert part in told
     with pytest.raises(InputError, match="did you mean 'step'"):
         ask_sweep("steps", {})
-    with pytest.raises(InputError, match="--chunk-points must be at least 1"):
+    with pytest.raises(InputError, match="--chunk-points must be a whole number of at least 1"):
         ask_sweep("step", STEPS, chunk_points=0)
+    wrong: Any
+    for wrong in (1.5, "5", None, True):
+        with pytest.raises(InputError, match="--chunk-points must be a whole number of at least 1"):
+            ask_sweep("step", STEPS, chunk_points=wrong)
+    for wrong in (None, 5, [], "stp"):
+        with pytest.raises(InputError, match="unknown question"):
+            ask_sweep(wrong, STEPS)
+    for wrong in (None, [], "x"):
+        with pytest.raises(InputError, match="axes: pass a mapping from names to values"):
+            ask_sweep("step", wrong)
+    wrong = {5: 5}
+    with pytest.raises(InputError, match="a sweep of step has no axis 5"):
+        ask_sweep("step", {**STEPS, **wrong})
     with pytest.raises(InputError, match=r"ends in none of \.csv"):
         ask_sweep("step", STEPS).to_file("steps.xlsx")
+
+
+def test_a_sweep_has_one_phase() -> None:
+    """Each phase needs an axis that another forbids: nothing else is told of them."""
+    with pytest.raises(InputError) as raised:
+        ask_sweep("step", {**STEPS, "phase": "prefill,decode", "isl": 5})
+    assert raised.value.problems == (
+        "--phase: one a sweep, for each has axes of its own; ask for a sweep of each",
+    )
 
 
 def test_reasons_beyond_some_are_counted_together() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,15 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.errors import InputError
+from costmodel.families import read_model
 from costmodel.sweep.axes import DIGITS, MOST_VALUES, Axis, AxisKind, read_axis
-from costmodel.sweep.kinds import DTYPE, HARDWARE, KV_DTYPE
+from costmodel.sweep.kinds import DTYPE, HARDWARE, KV_DTYPE, MODEL
 from costmodel.sweep.product import Grid
+from costmodel.sweep.recommendations import QUESTION
 
 BATCH = AxisKind("--batch", "batch", "", "count", 1, 10**7)
 TOKENS = AxisKind("--context", "context", "", "token", 1)
 RATE = AxisKind("--rate", "rate_per_s", "", "1/second", 1e-12, 1e9)
 TIME = AxisKind("--control", "control_s", "", "second", 0, 1e6)
 NAME = AxisKind("--link", "link", "")
+TOPOLOGY, WORKLOAD = (
+    next(kind for kind in (*QUESTION.outer, *QUESTION.inner) if kind.key == key)
+    for key in ("topology", "workload")
+)
 
 
 def values(kind: AxisKind, text: object) -> list[Any]:
@@ -83,6 +91,13 @@ def test_what_a_text_means(kind: AxisKind, text: str, expected: list[Any]) -> No
         (TIME, "1:x:1", "'x' does not start with a number"),
         (NAME, "a,,b", "has an empty part"),
         (NAME, "a,a", "a stands twice"),
+        (NAME, "./a.toml,a.toml", "./a.toml and a.toml are the same"),
+        (KV_DTYPE, "fp8_e4m3,fp8", "fp8_e4m3 and fp8 are the same"),
+        (BATCH, "1:10:1:1", "'1:10:1:1': a range is lo:hi, lo:hi:step or lo:hi*factor"),
+        (BATCH, "1:10:2*2", "'1:10:2*2': a range is lo:hi, lo:hi:step or lo:hi*factor"),
+        (BATCH, "1*2", "'1*2': a range is lo:hi"),
+        (RATE, "1:2*2*2", "'1:2*2*2': a range is lo:hi:step or lo:hi*factor"),
+        (TOKENS, "1:10:1:1", "'1:10:1:1': a range is"),
     ),
 )
 def test_what_is_wrong_is_told_by_option(kind: AxisKind, text: str, said: str) -> None:
@@ -140,6 +155,20 @@ def test_the_library_takes_arrays() -> None:
         (RATE, range(1, 5), "says nothing here"),
         (NAME, [5], "no name"),
         (NAME, range(3), "says nothing here"),
+        (BATCH, [math.nan], "nan does not lie in"),
+        (BATCH, [math.inf], "inf does not lie in"),
+        (RATE, -math.inf, "-inf does not lie in"),
+        (BATCH, [10**5000], "a number this large does not lie in"),
+        (BATCH, range(10**400, 10**400 + 1), "does not lie in"),
+        (BATCH, b"1,2", "a value, a list or a text, not a value of type bytes"),
+        (BATCH, memoryview(b"1,2"), "type memoryview"),
+        (BATCH, {1: 2}, "type dict"),
+        (BATCH, {1, 2}, "type set"),
+        (BATCH, [[1, 2], [3, 4]], "type list is no number"),
+        (BATCH, ["1"], "'1' is no number"),
+        (BATCH, [None], "None is no number"),
+        (NAME, [None], "type NoneType is no name"),
+        (BATCH, itertools.count(1), "at most 100,000"),
         (BATCH, range(1, 10**7 + 2), "10000001|1e\\+07 does not lie in"),
         (RATE, [float(n) for n in range(1, MOST_VALUES + 2)], "at most 100,000"),
     ),
@@ -147,6 +176,54 @@ def test_the_library_takes_arrays() -> None:
 def test_the_library_checks_values(kind: AxisKind, given: object, said: str) -> None:
     with pytest.raises(InputError, match=said):
         read_axis(kind, given)
+
+
+def test_arrays_without_one_dimension_are_values_or_told() -> None:
+    import numpy as np
+
+    assert values(BATCH, np.array(5)) == values(BATCH, np.int64(5)) == [5]
+    for wrong, said in (
+        (np.ones((2, 2)), "type list is no number"),
+        (np.array([1.0, np.nan]), "nan does not lie in"),
+        (np.float64("inf"), "inf does not lie in"),
+        ([np.ones(2)], "type list is no number"),
+        (np.array([True]), "True is no number"),
+    ):
+        with pytest.raises(InputError, match=said):
+            read_axis(BATCH, wrong)
+
+
+def test_paths_are_names_of_files() -> None:
+    packaged = Path(__file__).parent.parent / "models" / "meta-llama--Llama-3.1-8B.json"
+    assert read_axis(MODEL, packaged).values == (str(packaged),)
+    assert read_axis(NAME, [Path("own.toml"), Path("own")]).values == ("own.toml", "./own")
+
+
+def test_other_names_of_the_same_are_told_with_both_texts() -> None:
+    for kind, one, other in (
+        (MODEL, "Llama-3.1-8B", "meta-llama/Llama-3.1-8B"),
+        (MODEL, "llama-3.1-8b", "Llama-3.1-8B"),
+        (TOPOLOGY, "1p1d", "1P1D"),
+        (TOPOLOGY, "01P1D", "1P1D"),
+        (WORKLOAD, "lpld", "LPLD"),
+    ):
+        with pytest.raises(InputError, match=f"{one} and {other} are the same"):
+            read_axis(kind, f"{one},{other}")
+        assert read_axis(kind, one).values == (one,)
+    assert values(TOPOLOGY, "1P1D,1P2D,2P1D") == ["1P1D", "1P2D", "2P1D"]
+
+
+def test_an_object_that_is_no_name_is_told_in_a_line() -> None:
+    for axis in (read_model("Llama-3.1-8B"), [read_model("Llama-3.1-8B")]):
+        with pytest.raises(InputError, match="MODEL: a value of type Model is no name; pass text") as raised:
+            read_axis(MODEL, axis)
+        assert len(str(raised.value)) < 100
+
+
+def test_a_problem_is_told_once() -> None:
+    with pytest.raises(InputError) as raised:
+        read_axis(TOKENS, ",")
+    assert raised.value.problems == ("--context: ',' has an empty part",)
 
 
 def test_a_long_range_of_whole_numbers_takes_no_memory() -> None:

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..answer import About
-from ..errors import CostmodelError, InputError, nearest
+from ..errors import CostmodelError, InputError, nearest, shorten
 from ..sweep.asked import Asked, question
 from ..sweep.axes import Axis, AxisKind, read_axis
 from ..sweep.blocks import REFUSED, answer, in_order, tasks
 from ..sweep.product import Grid
 from ..sweep.tally import End, Row, Tally, told
 from ..sweep.writers import data_frame, tallied, write_csv, write_parquet
+from .inputs import check_whole
 
 if TYPE_CHECKING:
     from ..sweep.blocks import Block
@@ -26,6 +27,9 @@ SCHEMA = "costmodel.sweep/1"
 CHUNK_POINTS = 16_384
 #: Sources are told of so many answered combinations.
 _MOST_SOURCES = 4
+#: Axes of one value, for it says which others there are.
+_ALONE = ("phase",)
+_ONE_EACH = "one a sweep, for each has axes of its own; ask for a sweep of each"
 FORMATS = (".csv", ".csv.gz", ".parquet")
 
 
@@ -190,8 +194,11 @@ def ask_sweep(
     Raises InputError with every problem of the axes. What single points ask for is never an error: they are flagged.
     """
     asked = question(name)
-    if chunk_points < 1:
-        raise InputError(f"--chunk-points must be at least 1, not {chunk_points}")
+    check_whole("--chunk-points", chunk_points)
+    if not isinstance(axes, Mapping):
+        raise InputError(
+            f"axes: pass a mapping from names to values, such as {{'tp': (1, 2)}}, not {shorten(repr(axes))}"
+        )
     kinds = {kind.key: kind for kind in (*asked.outer, *asked.inner)}
     problems = [_unknown(name, key, kinds) for key in axes if key not in kinds]
     read: dict[str, Axis] = {}
@@ -207,8 +214,9 @@ def ask_sweep(
     bad = {key for key in kinds if axes.get(key) is not None} - {
         k.key for k in kinds.values() if k.column in read
     }
+    several = [f"{kinds[key].option}: {_ONE_EACH}" for key in _ALONE if len(read.get(key, ())) > 1]
     if not bad:
-        problems += asked.problems(read)
+        problems += several or asked.problems(read)
     if problems:
         raise InputError(problems)
     grid = Grid(_of(asked.outer, read), _of(asked.inner, read))
@@ -220,6 +228,6 @@ def _of(kinds: tuple[AxisKind, ...], read: Mapping[str, Axis]) -> tuple[Axis, ..
 
 
 def _unknown(name: str, key: str, kinds: Mapping[str, AxisKind]) -> str:
-    match = nearest(key, kinds)
+    match = nearest(key, kinds) if isinstance(key, str) else None
     hint = f"; did you mean {match!r}?" if match else ""
     return f"a sweep of {name} has no axis {key!r}{hint} ({', '.join(kinds)})"

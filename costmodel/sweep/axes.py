@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ..data import is_path
 from ..errors import InputError, shorten
 from ..units import Dimension, parse_option
 
@@ -15,8 +18,15 @@ if TYPE_CHECKING:
 
 #: Values of an axis; a range of whole numbers takes no memory and may be longer.
 MOST_VALUES, MOST_WHOLE = 100_000, 10**9
+#: Numbers from here on are not shown: whole ones have no end.
+_SHOWN = 1e300
 #: Digits to which the values of a range are rounded: 0.1 + 2 * 0.1 is 0.3.
 DIGITS = 12
+
+
+def named(name: str) -> Hashable:
+    """Return what two names are compared by: a file by where it lies, however its path is written."""
+    return os.path.realpath(name) if is_path(name) else name
 
 
 @dataclass(frozen=True)
@@ -25,7 +35,7 @@ class AxisKind:
 
     ``column`` names it in outputs. ``check`` raises InputError for a name that does not exist; ``default`` is what a
     question takes where the option is not given (None: nothing, and there is no column). ``spellings``: other names of
-    the same.
+    the same; ``means``: what two names that are the same have in common.
     """
 
     option: str
@@ -37,6 +47,7 @@ class AxisKind:
     check: Callable[[str], object] | None = None
     default: Any = None
     spellings: Mapping[str, str] = field(default_factory=dict, hash=False)
+    means: Callable[[str], Hashable] = named
 
     @property
     def whole(self) -> bool:
@@ -87,33 +98,49 @@ def read_axis(kind: AxisKind, given: object) -> Axis:
     Raises InputError with every problem of the axis.
     """
     if isinstance(given, str):
-        values: Sequence[Any] = _of_text(kind, given)
+        values = _of_text(kind, given)
     elif isinstance(given, range):
         _check_ends(kind, given)
         values = given
-    elif isinstance(given, Iterable):
-        values = tuple(_of_value(kind, value) for value in given)
     else:
-        values = (_of_value(kind, given),)
+        values = tuple(_of_value(kind, value) for value in _listed(kind, given))
     if not len(values):
         raise InputError(f"{kind.option}: no values")
     if isinstance(values, range):
         return Axis(kind.column, values)
     if len(values) > MOST_VALUES:
-        raise InputError(
-            f"{kind.option}: {len(values):,} values; at most {MOST_VALUES:,}, or a range lo:hi:step"
-        )
-    _check_once(kind, values)
+        raise InputError(f"{kind.option}: at most {MOST_VALUES:,} values, or a range lo:hi:step")
     _check_names(kind, values)
-    return Axis(kind.column, tuple(values))
+    _check_once(kind, values)
+    return Axis(kind.column, tuple(kind.spellings.get(value, value) for value in values))
+
+
+def _listed(kind: AxisKind, given: object) -> Iterable[Any]:
+    """Return the values of what the library was given: a sequence's, an array's, or the one value that it is."""
+    if isinstance(given, bytes | bytearray | memoryview | Mapping | Set):
+        raise InputError(f"{kind.option}: pass a value, a list or a text, not {_a(given)}")
+    if hasattr(given, "tolist"):  # of numpy
+        given = given.tolist()
+    return (
+        islice(given, MOST_VALUES + 1)
+        if isinstance(given, Iterable) and not isinstance(given, str)
+        else (given,)
+    )
+
+
+def _a(value: object) -> str:
+    """What a value is, for a sentence: a model's own text fills pages."""
+    return f"a value of type {type(value).__name__}"
 
 
 def _check_once(kind: AxisKind, values: Sequence[Any]) -> None:
-    seen = set()
+    seen: dict[Hashable, Any] = {}
     for value in values:
-        if value in seen:
-            raise InputError(f"{kind.option}: {value} stands twice; every point of a grid is one")
-        seen.add(value)
+        key = kind.means(kind.spellings.get(value, value)) if kind.unit is None else value
+        if key in seen:
+            told = f"{value} stands twice" if seen[key] == value else f"{seen[key]} and {value} are the same"
+            raise InputError(f"{kind.option}: {told}; every point of a grid is one")
+        seen[key] = value
 
 
 def _check_names(kind: AxisKind, values: Sequence[Any]) -> None:
@@ -121,7 +148,7 @@ def _check_names(kind: AxisKind, values: Sequence[Any]) -> None:
     for value in values if kind.check else ():
         try:
             assert kind.check is not None
-            kind.check(value)
+            kind.check(kind.spellings.get(value, value))
         except InputError as error:
             problems += [f"{kind.option}: {problem}" for problem in error.problems]
     if problems:
@@ -131,25 +158,36 @@ def _check_names(kind: AxisKind, values: Sequence[Any]) -> None:
 def _check_ends(kind: AxisKind, values: range) -> None:
     if not kind.whole:
         raise InputError(f"{kind.option}: a range of whole numbers says nothing here; pass a list of values")
-    for value in (values[0], values[-1]) if len(values) else ():
+    for value in (values[0], values[-1]) if values else ():
         _of_value(kind, value)
 
 
 def _of_value(kind: AxisKind, value: Any) -> Any:
     """Check a value of the library's: a name, or a number in SI."""
-    if hasattr(value, "item"):  # of numpy
-        value = value.item()
+    if hasattr(value, "tolist"):  # of numpy
+        value = value.tolist()
     if kind.unit is None:
-        if not isinstance(value, str):
-            raise InputError(f"{kind.option}: {value!r} is no name; pass text")
-        return kind.spellings.get(value, value)
+        return _of_name(kind, value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{kind.option}: {value!r} is no number")
+        told = shorten(repr(value)) if isinstance(value, str | bool | None) else _a(value)
+        raise InputError(f"{kind.option}: {told} is no number")
+    if not kind.least <= value <= kind.most:
+        shown = "a number this large" if _SHOWN < abs(value) < math.inf else f"{value:g}"
+        raise InputError(f"{kind.option}: {shown} does not lie in {_limits(kind)}")
     if kind.whole and value != int(value):
         raise InputError(f"{kind.option}: {value!r} is no whole number")
-    if not kind.least <= value <= kind.most:
-        raise InputError(f"{kind.option}: {value:g} does not lie in {_limits(kind)}")
     return int(value) if kind.whole else float(value)
+
+
+def _of_name(kind: AxisKind, value: Any) -> str:
+    """Check a name of the library's: text, or the path of a file."""
+    if isinstance(value, os.PathLike):
+        path = os.fspath(value)
+        if isinstance(path, str):
+            return path if is_path(path) else os.path.join(os.curdir, path)
+    if not isinstance(value, str):
+        raise InputError(f"{kind.option}: {_a(value)} is no name; pass text, or the path of a file")
+    return value
 
 
 def _limits(kind: AxisKind) -> str:
@@ -175,13 +213,16 @@ def _of_text(kind: AxisKind, text: str) -> Sequence[Any]:
             raise InputError(f"{kind.option}: more than {MOST_VALUES:,} values; pass one range lo:hi:step")
         found += values
     if problems:
-        raise InputError(problems)
+        raise InputError(dict.fromkeys(problems))
     return found
 
 
 def _part(kind: AxisKind, part: str) -> Sequence[Any]:
     if kind.unit is None:
-        return [kind.spellings.get(part, part)]
+        return [part]
+    if (part.count(":"), part.count("*")) not in _FORMS:
+        forms = "lo:hi, lo:hi:step" if kind.whole else "lo:hi:step"
+        raise InputError(f"{kind.option}: {shorten(part)!r}: a range is {forms} or lo:hi*factor")
     if ":" not in part:
         return [_number(kind, part)]
     low, _, rest = part.partition(":")
@@ -194,6 +235,10 @@ def _part(kind: AxisKind, part: str) -> Sequence[Any]:
     if not step and not kind.whole:
         raise InputError(f"{kind.option}: {part!r}: write lo:hi:step or lo:hi*factor")
     return _arithmetic(kind, part, _number(kind, low), _number(kind, high), _step(kind, part, step or "1"))
+
+
+#: Colons and asterisks of a value, and of ranges.
+_FORMS = ((0, 0), (1, 0), (2, 0), (1, 1))
 
 
 def _step(kind: AxisKind, part: str, text: str) -> float:

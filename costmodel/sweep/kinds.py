@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Hashable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,13 @@ def _load_gpu(name: str, when: tuple[int, ...]) -> Gpu:
     return load_gpu(name)
 
 
+def _model(name: str) -> Hashable:
+    """What a model's names have in common: the packaged model, or the file."""
+    from ..families import packaged_name
+
+    return os.path.realpath(name) if os.path.exists(name) else packaged_name(name) or name
+
+
 def _efficiency(name: str) -> object:
     from ..inputs.efficiency import load_efficiency
 
@@ -98,7 +106,9 @@ def _overlap(name: str) -> None:
         raise InputError(unknown("overlap", name, known, remedy=f"(one of {', '.join(known)})"))
 
 
-MODEL = AxisKind("MODEL", "model", "Packaged names, or paths of a config.json.", check=known_model)
+MODEL = AxisKind(
+    "MODEL", "model", "Packaged names, or paths of a config.json.", check=known_model, means=_model
+)
 HARDWARE = AxisKind("--hardware", "hardware", "GPUs: packaged names or TOML files.", check=known_gpu)
 TP = AxisKind("--tp", "tp", "Tensor-parallel GPUs.", "count", 1, MOST_GPUS, default=1)
 EP = AxisKind("--ep", "ep", "GPUs of --tp that share out whole experts.", "count", 1, MOST_GPUS, default=1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..answer import About
+from ..data import is_path
 from ..decision.at_once import POINTS
 from ..decision.provenance import hardware_sources, held, not_modelled, serving_assumptions
 from ..decision.verdict import no_ratio, no_rival
@@ -21,7 +22,7 @@ from ..serving.deployment import FIRST_TOKEN, MOST_INSTANCES, Settings, Topology
 from ..serving.scenario import Scenario
 from ..workloads import load_workload
 from .asked import Answers, Columns, Refused, by_halves, constant, none_of, put, refusal
-from .axes import AxisKind
+from .axes import AxisKind, named
 from .kinds import (
     CONNECTOR,
     DTYPE,
@@ -86,6 +87,10 @@ def _split(text: str) -> Topology:
     return found
 
 
+def _workload(name: str) -> Hashable:
+    return named(name if is_path(name) else name.lower())
+
+
 def _first_token(text: str) -> None:
     if text not in FIRST_TOKEN:
         raise InputError(unknown("side", text, FIRST_TOKEN, remedy=f"(one of {', '.join(FIRST_TOKEN)})"))
@@ -113,10 +118,11 @@ class Recommendations:
         DTYPE, KV_DTYPE,
         AxisKind("--first-token", "first_token", "Side of token 1: decode, prefill, recompute.", check=_first_token),
         ENGINE, EFFICIENCY, STACK, SKEW,
-        AxisKind("--workload", "workload", "Arrivals and lengths: packaged names or TOML files.", check=load_workload),
+        AxisKind("--workload", "workload", "Arrivals and lengths: packaged names or TOML files.", check=load_workload,
+                 means=_workload),
     )  # fmt: skip
     inner = (
-        AxisKind("--topology", "topology", "Instances as xPyD.", check=_split, default="2P2D"),
+        AxisKind("--topology", "topology", "Instances as xPyD.", check=_split, default="2P2D", means=_split),
         AxisKind(
             "--token-budget", "token_budget", "All tokens of a mixed step; default 2048.", "token", 1, LONGEST
         ),
