@@ -89,11 +89,12 @@ def _said(asked: ReuseOptions, rows: Sequence[PrefixRow]) -> list[str]:
         said.append("one token follows the prefix (--isl says how many)")
     if rows:
         said.append("closed forms take recompute for a parabola")
+    if asked.trace is not None or asked.sequences is not None:
+        said.append("what is computed is written to every tier, so that a tier has what lies above it, too")
     if asked.trace is not None:
         said += [
             "one cache serves the whole trace; least recently used blocks go first, of one prompt the last ones",
             "a block takes its room whole, however few of its tokens a prompt has",
-            "what is computed is written to every tier, so that a tier has what lies above it, too",
             "fleet: every request finds the mean of what is found, and reads each part from the first tier that has "
             "it, all parts at the same time, but for those by network ports, one after the other",
         ]

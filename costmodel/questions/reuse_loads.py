@@ -262,6 +262,8 @@ def tier_row(end: HoldsKv, tier: KvTier, option: TierOption, times: Times, row: 
 def _closed(form: Symbolic | None, root: Root | None) -> tuple[float | None, str | None]:
     """Return the closed form's length, or why it is not told: it has none, or is far from that of step times."""
     value = form.root.value if form else None
+    if root is not None and root.value == 1:
+        return None, root.regime
     if form is None or value is None or root is None:
         return None, _why(form.root if form else None)
     if root.value is None:
