@@ -75,7 +75,7 @@ class Sweeps(click.Group):
 
 @click.group("sweep", cls=Sweeps)
 def command() -> None:
-    """Any inputs of a question as a grid: each option takes a list or a range.
+    """Any inputs of a question as a grid: each option (but --phase) takes a list or a range.
 
     Points without an answer are flagged with the reason, not dropped. Lists are a,b,c; ranges lo:hi:step (both ends
     count) or lo:hi*factor, as in --batch 1:256*2; units as elsewhere. -o writes every point to a .csv, .csv.gz or
@@ -85,6 +85,7 @@ def command() -> None:
 
 def _command(name: str) -> click.Command:
     """Make the command of a question from the axes that it has."""
+    from ..questions.sweep import ALONE
     from ..sweep.asked import question
 
     asked = question(name)
@@ -102,7 +103,9 @@ def _command(name: str) -> click.Command:
         made = _refusing(made)
     for kind in reversed((*asked.outer, *asked.inner)):
         if kind.option.startswith("-"):
-            made = click.option(kind.option, kind.key, metavar="LIST", help=_help(kind))(made)
+            made = click.option(
+                kind.option, kind.key, metavar="NAME" if kind.key in ALONE else "LIST", help=_help(kind)
+            )(made)
     made = click.argument("model", metavar="MODEL,..")(made)
     return click.command(name)(made)
 

@@ -28,7 +28,7 @@ CHUNK_POINTS = 16_384
 #: Sources are told of so many answered combinations.
 _MOST_SOURCES = 4
 #: Axes of one value, for it says which others there are.
-_ALONE = ("phase",)
+ALONE = ("phase",)
 _ONE_EACH = "one a sweep, for each has axes of its own; ask for a sweep of each"
 FORMATS = (".csv", ".csv.gz", ".parquet")
 
@@ -214,7 +214,7 @@ def ask_sweep(
     bad = {key for key in kinds if axes.get(key) is not None} - {
         k.key for k in kinds.values() if k.column in read
     }
-    several = [f"{kinds[key].option}: {_ONE_EACH}" for key in _ALONE if len(read.get(key, ())) > 1]
+    several = [f"{kinds[key].option}: {_ONE_EACH}" for key in ALONE if len(read.get(key, ())) > 1]
     if not bad:
         problems += several or asked.problems(read)
     if problems:
