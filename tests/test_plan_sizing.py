@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,8 @@ from costmodel.planning.plan import plan
 from costmodel.planning.results import PlanAnswer
 from costmodel.planning.sizing import Sizing
 from costmodel.planning.space import Layout, space
+from costmodel.planning.told import _difference
+from costmodel.planning.trials import Trial
 from costmodel.serving.deployment import Topology
 from costmodel.serving.scenario import Scenario
 
@@ -124,3 +127,68 @@ def test_a_lowered_plan_keeps_its_spares(monkeypatch: pytest.MonkeyPatch) -> Non
     best = planned(options).plans[0]
     assert best.topology == right.topology
     assert best.attainment_spare_replayed is not None and best.attainment_spare_replayed >= 0.9
+
+
+# --- what is told ------------------------------------------------------------------------------------
+
+
+def test_a_price_of_zero_is_a_price() -> None:
+    """Of GPUs for nothing, the fewest; a factor over nothing is none."""
+    options = PlanOptions(hardware=(H100,), tp=(1,), strategies=("colocated", "disaggregated"), requests=800)
+    free = {H100: Price(H100, 0.0, "given", "", "a test")}
+    found = plan(Scenario(LLAMA, H100), PROMPTS, options, free)
+    best = found.plans[0]
+    assert best.usd_per_hour == 0 and best.gpus == planned(options).plans[0].gpus
+    assert found.margin is None and found.margin_reason == "the best plan costs nothing"
+    placed = plan(Scenario(LLAMA, H100), PROMPTS, replace(options, method="distserve"), free)
+    assert placed.plans[0].usd_per_hour == 0
+
+
+def test_a_headroom_beyond_what_is_looked_at_is_told_as_such() -> None:
+    options = PlanOptions(hardware=(H100,), tp=(1,), strategies=("colocated",), requests=100, top=1)
+    idle = load(100, 2, 0.01, Slo(5.0, None))
+    found = planned(options, idle)
+    best = found.plans[0]
+    assert best.headroom == 1000 and (best.headroom_reason or "").startswith(
+        "headroom and goodput are at least"
+    )
+    assert "rate" not in {row.role for row in found.binding}
+
+
+def test_a_degree_that_does_not_divide_is_no_want_of_room() -> None:
+    options = PlanOptions(hardware=(H100,), tp=(3,))
+    said = planned(options).infeasible_reason or ""
+    assert "cannot be split as --tp says" in said and "it takes 1 GPU, TP1 (TP3" in said
+
+
+def test_prompts_that_are_all_alike_have_no_threshold() -> None:
+    alone = PlanOptions(hardware=(H100,), tp=(1,), strategies=("deflected",))
+    assert "--threshold sets one" in (planned(alone).infeasible_reason or "")
+    beside = replace(alone, strategies=("colocated", "deflected"), requests=800, top=1)
+    found = planned(beside)
+    assert found.answered and any("deflected left out" in said for said in found.about.assumptions)
+
+
+def test_what_is_not_known_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed form that takes every size for good: a small one is replayed, refused, and cut short."""
+    monkeypatch.setattr(Closed, "shares", lambda self, layout, topology: Shares(0.95, 0.95, 0.95))
+    options = PlanOptions(hardware=(H100,), tp=(1,), strategies=("colocated",), requests=1000, top=1)
+    refused = next(one for one in planned(options).plans if not one.feasible)
+    assert refused.attainment_replayed is None and refused.ttft_p95_s is None and refused.difference is None
+    for reason in (refused.attainment_replayed_reason, refused.ttft_reason, refused.difference_reason):
+        assert "cut short" in (reason or "")
+    unpriced = plan(Scenario(LLAMA, H100), PROMPTS, options, {}).plans[0]
+    assert unpriced.usd_per_million_tokens is None and "--price" in (unpriced.usd_per_million_reason or "")
+
+
+def test_a_difference_names_the_slo_that_differs() -> None:
+    trial = Trial(True, 0.9, 0.001, ttft_share=0.99, tpot_share=0.91, preempted_share=0.0)
+    said = _difference(0.08, None, trial, Shares(0.98, 0.99, 0.99), 0.7) or ""
+    assert said.startswith(
+        "TPOT is met by 99.0% in closed form, 91.0% in the replay, at load 0.70: likely batches"
+    )
+    late = replace(trial, ttft_share=0.8, tpot_share=0.99)
+    assert "likely waits" in (_difference(0.1, None, late, Shares(0.98, 0.99, 0.99), 0.9) or "")
+    alike = replace(trial, ttft_share=0.95, tpot_share=0.95)
+    assert "as independent" in (_difference(0.05, None, alike, Shares(0.9, 0.95, 0.95), 0.9) or "")
+    assert _difference(0.02, None, trial, Shares(0.92, 0.99, 0.99), 0.7) is None

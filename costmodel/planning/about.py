@@ -6,6 +6,7 @@ from ..answer import About
 from ..decision.provenance import hardware_sources, not_modelled, prefix_assumptions, serving_assumptions
 from ..serving.deployment import Deployment
 from .search import SLACK, Held
+from .space import no_threshold
 from .told import Facts
 
 
@@ -35,11 +36,17 @@ def about(facts: Facts, best: Held | None) -> About:
             "sizes at moved step times: by closed form, as the plan's difference from its own size there; by replays "
             "where it cannot vouch; the next kind of plan at the same factor, of other GPUs also each alone",
             *_costs(deployment),
+            *_left_out(facts),
         ),
         (*hardware_sources(deployment), workload, *prices),
         not_modelled(deployment),
         tuple(_warnings(facts, best, deployment)),
     )
+
+
+def _left_out(facts: Facts) -> list[str]:
+    lacking = no_threshold(facts.workload, facts.options)
+    return [] if lacking is None else [f"deflected left out: {lacking}"]
 
 
 def _costs(deployment: Deployment) -> list[str]:

@@ -81,6 +81,8 @@ class Bands:
         if not pairs:
             return PlanMargin(margin_reason="no plan of another kind (strategy and GPUs) is known to hold")
         name, rival = pairs[0]
+        if self.search.by_cost and not best.sized.layout.usd_per_hour(best.sized.topology):
+            return PlanMargin(name, margin_reason="the best plan costs nothing")
         nominal = self._cost(rival, rival.sized.topology) / self._cost(best, best.sized.topology)
         ratios = [nominal]
         for ours, theirs in self._moves(rival):
@@ -106,7 +108,7 @@ class Bands:
             yield from ((slow, _NOMINAL), (_NOMINAL, fast))
 
     def _cost(self, held: Held, topology: Topology) -> float:
-        return self.search.cost(held.sized.layout, topology)
+        return self.search.counted(held.sized.layout, topology)
 
     # --- sizes ---------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from ..serving.scenario import Scenario
 from ..serving.step import StepTimes
 from ..serving.work import Chunk
 from ..units import format_si
-from .space import Space, Unit
+from .space import Space, Unit, of_the_degree
 
 #: Requests that stand for all of them.
 _POINTS = 64
@@ -27,12 +27,16 @@ def no_room(scenario: Scenario, space: Space, workload: Workload) -> str:
     """Say that the model fits nothing that may be tried, and how many GPUs it would take."""
     model = read_model(scenario.model) if isinstance(scenario.model, str) else scenario.model
     longest = max(r.isl + r.output_tokens for r in workload.typical(_POINTS))
-    told = []
+    told, fits = [], True
     for hardware in dict.fromkeys(name for name, _ in space.refused):
-        tp = max(degree for name, degree in space.refused if name == hardware)
+        degrees = [degree for name, degree in space.refused if name == hardware]
+        split = [degree for degree in degrees if not of_the_degree(scenario.model, degree)]
+        tp = max(split or degrees)
+        fits = fits and not split
         found = _fewest(model, hardware, longest, scenario)
         told.append(f"{hardware}: {found} (TP{tp}: {space.refused[hardware, tp]})")
-    return f"{model.name} fits no instance that may be tried. " + "; ".join(told)
+    lead = "cannot be split as --tp says" if fits else "fits no instance that may be tried"
+    return f"{model.name} {lead}. " + "; ".join(told)
 
 
 def _fewest(model: Model, hardware: str, tokens: int, scenario: Scenario) -> str:
@@ -46,7 +50,8 @@ def _fewest(model: Model, hardware: str, tokens: int, scenario: Scenario) -> str
         return f"nothing of up to 8 stages of 8 GPUs holds it with a sequence of {tokens:,} tokens"
     first = found[0]
     stages = f" in {first.pp} stages" if first.pp > 1 else ""
-    return f"with a sequence of {tokens:,} tokens it takes {first.gpus} GPUs, TP{first.tp}{stages}"
+    gpus = f"{first.gpus} GPU" + ("s" if first.gpus > 1 else "")
+    return f"with a sequence of {tokens:,} tokens it takes {gpus}, TP{first.tp}{stages}"
 
 
 def too_tight(workload: Workload, units: Sequence[Unit], constant: float) -> str | None:

@@ -16,14 +16,15 @@ from .trials import Trials
 _NARROW, _TRIES = 1.01, 4
 #: Highest multiple of the given rate that is looked at.
 _MOST = 1000.0
+_AT_LEAST = f"headroom and goodput are at least this: no more than {_MOST:,.0f} times the rate is looked at"
 #: A little beyond the highest rate, where the target is missed.
 _BEYOND = 1.05
 
 
 @dataclass(frozen=True)
 class Headroom:
-    """``factor`` times the given rate is still attained; None with the ``reason``. ``slo`` is what is missed first
-    beyond, by the pool ``short``.
+    """``factor`` times the given rate is still attained; None with the ``reason``, or at least so much. ``slo`` is what
+    is missed first beyond, by the pool ``short``; None where nothing is known to be missed.
     """
 
     factor: float | None
@@ -43,6 +44,8 @@ class Rates:
         if held.worst.attained is None:
             return Headroom(None, "the plan does not hold")
         factor = self._closed(held)
+        if factor >= _MOST:
+            return Headroom(_MOST, _AT_LEAST)
         load = self.closed.means(held.sized.layout, held.sized.topology).utilisation * factor
         if not self.workload.too_bursty(load):
             return Headroom(factor, None, *self._first(held, factor * _BEYOND))
@@ -97,10 +100,12 @@ class Rates:
 
 
 def _highest(reaches: Callable[[float], bool]) -> float:
-    """The highest factor from 1 on that is reached."""
+    """The highest factor from 1 to the most that is reached."""
     low, high = 1.0, 1.25
-    while high < _MOST and reaches(high):
-        low, high = high, high * 1.25
+    while reaches(high):
+        if high == _MOST:
+            return high
+        low, high = high, min(_MOST, high * 1.25)
     while high / low > _NARROW:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if reaches(middle) else (low, middle)

@@ -21,7 +21,7 @@ from .placement import placement
 from .results import Binding, Change, Plan, PlanAnswer, PlanBand, PlanMargin
 from .search import SLACK, Held, Outcome, Search
 from .sizing import Sizing, without
-from .space import space
+from .space import no_threshold, space
 from .told import Facts, misses, plan_fields
 from .trials import Trials
 
@@ -91,7 +91,7 @@ class _Planning:
         """What breaks with one instance fewer, and what at a higher rate."""
         room = next(room for (held, _), room in zip(plans, rooms) if held is best)
         rows = binding(best, self.closed, self.trials, self.options.spare)
-        return rows if room.factor is None else (*rows, at_more(best, room))
+        return rows if room.slo is None else (*rows, at_more(best, room))
 
     def _facts(self) -> Facts:
         return Facts(
@@ -150,6 +150,9 @@ class _Planning:
         if not units:
             return no_room(self.scenario, self.space, self.workload)
         if not self.space.layouts:
+            lacking = no_threshold(self.workload, self.options)
+            if lacking is not None:
+                return f"no layout is left to try: deflected has {lacking}"
             return "no layout is left to try: --tp, --prefill-tp, --decode-tp and --strategy allow none that fits"
         constant = min(unit.deployment.request_latency for unit in units)
         return too_tight(self.workload, units, constant)

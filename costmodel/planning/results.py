@@ -36,14 +36,18 @@ class Plan:
     attainment_closed_reason: str | None
     attainment_replayed: float | None
     attainment_replayed_sampling: float | None
+    attainment_replayed_reason: str | None
     attainment_spare_replayed: float | None
+    attainment_spare_replayed_reason: str | None
     difference: float | None
     difference_reason: str | None
     ttft_p50_s: float | None
     ttft_p95_s: float | None
     ttft_at_target_s: float | None
+    ttft_reason: str | None
     tpot_p50_s: float | None
     tpot_at_target_s: float | None
+    tpot_reason: str | None
     goodput_per_gpu_per_s: float | None
     headroom: float | None
     headroom_reason: str | None
@@ -51,6 +55,7 @@ class Plan:
     usd_per_hour_reason: str | None
     usd_per_million_output_tokens: float | None
     usd_per_million_tokens: float | None
+    usd_per_million_reason: str | None
     settings: tuple[EngineSettings, ...]
 
 

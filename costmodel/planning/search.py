@@ -25,6 +25,8 @@ from .trials import Trial, Trials
 SLACK = 0.1
 #: Instances, as a share of the pool, that are added for each time that more requests missed than may.
 _LEAP = 0.12
+#: Dollars an hour that each GPU counts besides its price: of equal costs fewer GPUs are better, even of free ones.
+_EACH = 1e-6
 
 ENTERED, STABLE, FEWER, SIZED, HELD = range(5)
 
@@ -81,6 +83,11 @@ class Search:
         self.found = Outcome()
 
     def cost(self, layout: Layout, topology: Topology) -> float:
+        """What plans are ordered by: what the objective counts, and where that is dollars, a little for each GPU."""
+        counted = self.counted(layout, topology)
+        return counted + _EACH * layout.gpus(topology) if self.by_cost else counted
+
+    def counted(self, layout: Layout, topology: Topology) -> float:
         """What the objective counts: dollars an hour, or GPUs."""
         usd = layout.usd_per_hour(topology) if self.by_cost else None
         return float(layout.gpus(topology)) if usd is None else usd

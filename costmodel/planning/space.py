@@ -119,7 +119,7 @@ def space(scenario: Scenario, workload: Workload, options: PlanOptions, prices: 
             except (DoesNotFitError, NoAnswerError) as error:
                 refused[hardware, tp] = str(error)
             except InputError as error:
-                wrong = wrong if _of_the_degree(scenario.model, tp) else wrong or error
+                wrong = wrong if of_the_degree(scenario.model, tp) else wrong or error
                 refused[hardware, tp] = str(error)
             else:
                 found[hardware, tp] = unit
@@ -140,7 +140,7 @@ def _unit(scenario: Scenario, hardware: str, tp: int, prices: Mapping[str, Price
     return Unit(deployment.prefill.gpu.name, tp, deployment, usd)
 
 
-def _of_the_degree(model: str | Model, tp: int) -> bool:
+def of_the_degree(model: str | Model, tp: int) -> bool:
     """Say whether a model cannot be split so."""
     from ..families import read_model
     from ..memory.parallelism import Parallelism, divides
@@ -162,6 +162,13 @@ def thresholds(workload: Workload, options: PlanOptions) -> tuple[int, ...]:
     prompts = sorted(request.uncached_tokens for request in workload.typical(32))
     picked = {prompts[int(share * len(prompts))] for share in _THRESHOLDS}
     return tuple(sorted(tokens for tokens in picked if prompts[0] < tokens <= prompts[-1]))
+
+
+def no_threshold(workload: Workload, options: PlanOptions) -> str | None:
+    """Say that deflection has no threshold to try; None where it has one, or is not asked for."""
+    if DEFLECTED.name not in options.strategies or thresholds(workload, options):
+        return None
+    return "no threshold that keeps some prompts local and not all: they are too alike (--threshold sets one)"
 
 
 def _layouts(

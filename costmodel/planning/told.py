@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..evaluate.attained import Shares
 from ..inputs.flags import Decided, engine_settings
 from ..inputs.prices import Price
 from ..inputs.workload import Workload
@@ -19,6 +20,11 @@ from .trials import Trial, Trials
 
 #: Points by which closed form and replay may differ without a word.
 _ALIKE = 0.03
+#: What the closed form takes for granted of each SLO.
+_WHY = {
+    "TTFT": "likely waits, which it takes as those of one queue in its long run",
+    "TPOT": "likely batches, which it takes as even over instances and independent of prompts that wait",
+}
 
 
 @dataclass(frozen=True)
@@ -36,12 +42,15 @@ class Facts:
 def plan_fields(facts: Facts, held: Held, name: str, found_by: str, room: Headroom) -> dict[str, object]:
     """Return the fields of a plan; ``room``: what it carries beyond the given rate."""
     layout, topology = held.sized.layout, held.sized.topology
-    closed, trial = facts.closed.shares(layout, topology).both, held.trial
+    shares, trial = facts.closed.shares(layout, topology), held.trial
     refused = facts.closed.refusal(layout, topology)
-    varying = facts.workload.too_bursty(facts.closed.means(layout, topology).utilisation)
-    known = None if varying else closed
+    load = facts.closed.means(layout, topology).utilisation
+    varying = facts.workload.too_bursty(load)
+    known = None if varying else shares.both
     gap = None if known is None or trial.attained is None else known - trial.attained
     spares = [one.attained for one in held.spares]
+    spared = None if not spares or None in spares else min(s for s in spares if s is not None)
+    cut = trial.reason or ("the replay was cut short, sure to miss" if trial.attained is None else None)
     found: dict[str, object] = {
         "name": name,
         "found_by": found_by,
@@ -62,14 +71,18 @@ def plan_fields(facts: Facts, held: Held, name: str, found_by: str, room: Headro
         "attainment_closed_reason": refused,
         "attainment_replayed": trial.attained,
         "attainment_replayed_sampling": trial.sampling,
-        "attainment_spare_replayed": None if not spares or None in spares else min(s for s in spares if s is not None),
+        "attainment_replayed_reason": cut,
+        "attainment_spare_replayed": spared,
+        "attainment_spare_replayed_reason": None if spared is not None else _spared(held, facts.options.spare),
         "difference": gap,
-        "difference_reason": _difference(gap, refused, trial),
+        "difference_reason": cut or (refused if gap is None else _difference(gap, refused, trial, shares, load)),
         "ttft_p50_s": trial.ttft_p50_s,
         "ttft_p95_s": trial.ttft_p95_s,
         "ttft_at_target_s": trial.ttft_at_target_s,
+        "ttft_reason": cut,
         "tpot_p50_s": trial.tpot_p50_s,
         "tpot_at_target_s": trial.tpot_at_target_s,
+        "tpot_reason": cut or ("no request has a second token" if trial.tpot_p50_s is None else None),
         "settings": engine_settings(_decided(facts, layout, topology)),
     }  # fmt: skip
     return found | _rates(facts, held, room) | _costs(facts, layout, topology)
@@ -94,9 +107,20 @@ def _slo(name: str, seconds: float | None) -> str:
     return name if seconds is None else f"{name} <= {format_si(seconds, 'second')}"
 
 
-def _difference(gap: float | None, refused: str | None, trial: Trial) -> str | None:
+def _spared(held: Held, spare: int) -> str:
+    """Say why there is no attainment with spares down."""
+    if not spare:
+        return "no instance may be down (--spare)"
+    return (
+        "the replay with spares down was cut short, sure to miss"
+        if held.trial.met
+        else "it misses with all of them"
+    )
+
+
+def _difference(gap: float, refused: str | None, trial: Trial, shares: Shares, load: float) -> str | None:
     """Say why closed form and replay differ, where they do by more than three points."""
-    if gap is None or abs(gap) <= _ALIKE:
+    if abs(gap) <= _ALIKE:
         return None
     if refused is not None:
         return refused
@@ -104,10 +128,14 @@ def _difference(gap: float | None, refused: str | None, trial: Trial) -> str | N
         return f"{trial.preempted_share:.1%} of the requests are preempted, which the closed form does not follow"
     if trial.sampling is not None and abs(gap) < 2 * trial.sampling:
         return "within two standard errors of the replay"
-    return (
-        "no condition known: the closed form takes decodes as spread evenly over the instances, and their number as "
-        "independent of the prompts that wait"
-    )
+    pairs = {"TTFT": (shares.ttft, trial.ttft_share), "TPOT": (shares.tpot, trial.tpot_share)}
+    apart = {name: abs(own - (seen or 0.0)) for name, (own, seen) in pairs.items()}
+    which = max(apart, key=lambda name: apart[name])
+    if apart[which] <= _ALIKE:
+        return "each SLO is met as often: the closed form takes late prompts and slow decodes as independent"
+    own, seen = pairs[which]
+    met = f"{which} is met by {own:.1%} in closed form, {seen or 0.0:.1%} in the replay"
+    return f"{met}, at load {load:.2f}: {_WHY[which]}"
 
 
 def _decided(facts: Facts, layout: Layout, topology: Topology) -> Decided:
@@ -147,6 +175,7 @@ def _costs(facts: Facts, layout: Layout, topology: Topology) -> dict[str, object
             "usd_per_hour_reason": reason,
             "usd_per_million_output_tokens": None,
             "usd_per_million_tokens": None,
+            "usd_per_million_reason": reason,
         }
     outputs, tokens = mean_tokens(facts.workload)
     millions = facts.workload.rate * 3600 / 1e6
@@ -155,6 +184,7 @@ def _costs(facts: Facts, layout: Layout, topology: Topology) -> dict[str, object
         "usd_per_hour_reason": None,
         "usd_per_million_output_tokens": usd / (millions * outputs),
         "usd_per_million_tokens": usd / (millions * tokens),
+        "usd_per_million_reason": None,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..evaluate import summary
@@ -28,7 +28,8 @@ _STAYS = 1.5
 @dataclass(frozen=True)
 class Trial:
     """One replay. ``attained`` None: it was cut short, sure to miss; ``missing`` times as many requests missed by
-    then as may. ``short``: what most requests that missed had too little of.
+    then as may. ``short``: what most requests that missed had too little of. ``ttft_share`` and ``tpot_share``: those
+    that meet one SLO, whatever they do of the other.
     """
 
     met: bool
@@ -44,6 +45,8 @@ class Trial:
     tpot_p50_s: float | None = None
     tpot_at_target_s: float | None = None
     preempted_share: float | None = None
+    ttft_share: float | None = None
+    tpot_share: float | None = None
 
 
 class Trials:
@@ -138,6 +141,8 @@ class Trials:
             tpot_p50_s=summary.quantile(tpot, 0.5) if tpot else None,
             tpot_at_target_s=summary.quantile(tpot, slo.attainment) if tpot else None,
             preempted_share=sum(record.preempted > 0 for record in done) / len(done),
+            ttft_share=summary.attainment(done, replace(slo, tpot_s=None)),
+            tpot_share=summary.attainment(done, replace(slo, ttft_s=None)),
         )
 
 

@@ -18,6 +18,7 @@ BINDING = {
 }
 DETAILS = {
     "found_by": "found by",
+    "attainment_replayed_reason": "no attainment because",
     "attainment_spare_replayed": "attainment with spares down",
     "attainment_closed_reason": "closed form doubts",
     "difference_reason": "differs because",
@@ -26,7 +27,7 @@ DETAILS = {
     "ttft_at_target_s": "TTFT at the target",
     "tpot_p50_s": "TPOT, P50",
     "tpot_at_target_s": "TPOT at the target",
-    "headroom_reason": "no headroom because",
+    "headroom_reason": "headroom: remark",
     "usd_per_million_tokens": "USD per million tokens, prompts included",
 }
 
@@ -63,7 +64,7 @@ def _title(answer: PlanAnswer, best: Plan | None) -> str:
     if best is None:
         return f"No plan for {answer.model} meets the SLOs"
     cost = "" if best.usd_per_hour is None else f", {best.usd_per_hour:,.2f} USD/h"
-    return f"{answer.model}: {told(best)}, {best.gpus} GPUs{cost}"
+    return f"{answer.model}: {told(best)}, {_gpus(best.gpus)}{cost}"
 
 
 def told(plan: Plan) -> str:
@@ -90,7 +91,7 @@ def _terms(answer: PlanAnswer) -> str:
     spare = f", with {answer.spare} of any role down" if answer.spare else ""
     return (
         f"{answer.workload} at {format_si(answer.rate_per_s, '1/second')}, {', '.join(slos)} at "
-        f"{answer.attainment_target:.0%}{spare}, at most {answer.max_gpus} GPUs; {answer.layouts:,} layouts of "
+        f"{answer.attainment_target:.0%}{spare}, at most {_gpus(answer.max_gpus)}; {answer.layouts:,} layouts of "
         f"{', '.join(answer.hardware)} by closed form, {answer.replays} replays; by {answer.objective}."
     )
 
@@ -121,7 +122,7 @@ def band_told(answer: PlanAnswer) -> str:
 def _size(gpus: int | None, usd: float | None, reason: str | None) -> str:
     if gpus is None:
         return f"an unknown number ({reason})"
-    return f"{gpus} GPUs" + ("" if usd is None else f" ({usd:,.2f} USD/h)")
+    return _gpus(gpus) + ("" if usd is None else f" ({usd:,.2f} USD/h)")
 
 
 def margin_told(answer: PlanAnswer) -> str:
@@ -148,13 +149,23 @@ def _plans(answer: PlanAnswer) -> Table:
             else f"{plan.usd_per_million_output_tokens:,.2f}",
             _share(plan.attainment_closed) + (" ?" if plan.attainment_closed_reason else ""),
             _share(plan.attainment_replayed, plan.attainment_replayed_sampling),
-            "-" if plan.headroom is None else f"{plan.headroom:.2f} x",
+            _headroom(plan),
             "yes" if plan.feasible else "NO",
         )
         for plan in answer.plans
     )
     headers = ("plan", "GPUs", "USD/h", "USD/M out", "closed", "replayed", "headroom", "holds")
     return Table(headers, rows, (False, True, True, True, True, True, True, False))
+
+
+def _headroom(plan: Plan) -> str:
+    if plan.headroom is None:
+        return "-"
+    return f">= {plan.headroom:,.0f} x" if plan.headroom_reason else f"{plan.headroom:.2f} x"
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"
 
 
 def _share(value: float | None, error: float | None = None) -> str:
