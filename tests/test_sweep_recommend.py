@@ -149,7 +149,13 @@ def test_what_figures_rest_on_is_told_of_the_grid() -> None:
     axes = {**BASE, "isl": 2000, "osl": 64, "rate": "1,2", "cached": 1000, "control": "20ms", "nics": 2}
     about = ask_sweep("recommend", axes).summary().about
     told = "; ".join(about.assumptions)
-    for part in ("without SLOs", "2 x InfiniBand HDR", "the cached prefix lies on both sides", "KV pool of"):
+    for part in (
+        "without SLOs",
+        "never too_close_to_call",
+        "2 x InfiniBand HDR",
+        "the cached prefix lies on both sides",
+        "KV pool of",
+    ):
         assert part in told
     assert any("ib-hdr bandwidth" in text for text in about.sources) and about.not_modelled
 
