@@ -82,3 +82,20 @@ def test_knobs_are_the_budget_and_the_threshold_alone() -> None:
     assert (
         knobs("colocated", token_budget=512, threshold_tokens=None)["vllm"] == "--no-enable-chunked-prefill"
     )
+
+
+def test_what_starts_vllm_has_the_flags_of_vllm() -> None:
+    """Role by role the same flags, however they are written; and the same note on whole prompts."""
+    for strategy in STRATEGIES:
+        decided = replace(PLAN, strategy=strategy)
+        found, said = told(decided), notes(decided)
+        for engine in ("dynamo", "llm-d"):
+            for own, line in zip(found["vllm"].splitlines(), found[engine].splitlines()):
+                flags = own.replace("=", " ").split(" --kv-transfer-config")[0].split(": ", 1)[1].split(" --")
+                for flag in flags:
+                    assert flag.removeprefix("--") in line.replace("=", " "), (strategy, engine, flag)
+            whole = "at least the longest prompt"
+            assert (whole in said[engine]) == (whole in said["vllm"]) == (strategy != "chunked")
+    chunked = told(replace(PLAN, strategy="chunked"))
+    assert "--max-num-batched-tokens 512" in chunked["dynamo"] and "--max-num-seqs 128" in chunked["dynamo"]
+    assert "--max-num-batched-tokens=512" in chunked["llm-d"] and "--max-num-seqs=128" in chunked["llm-d"]
