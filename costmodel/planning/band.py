@@ -127,7 +127,7 @@ class Bands:
     def _sized(self, held: Held, factor: float) -> Found:
         layout, topology = held.sized.layout, held.sized.topology
         stays = held is self.best and factor > 1 and self._as_it_is(held, factor).met
-        if stays:
+        if stays or (factor < _NOMINAL and self._fewest(held, factor)):
             return Found(topology)
         if self._vouches(layout, topology, _NOMINAL):
             found = self._shifted(held, factor)
@@ -139,6 +139,12 @@ class Bands:
             ):
                 return found
         return self._by_replay(held, factor)
+
+    def _fewest(self, held: Held, factor: float) -> bool:
+        """Say whether nothing that costs less is stable."""
+        layout = held.sized.layout
+        floor = Sizing(self._at(factor), 0.0, self.facts.options.spare).floor(layout)
+        return self._cost(held, floor) >= self._cost(held, held.sized.topology)
 
     def _shifted(self, held: Held, factor: float) -> Found:
         """By closed form: as many instances more, or fewer, than it takes at nominal step times."""

@@ -180,7 +180,7 @@ class Search:
 
     def _smaller(self, sized: Sized, below: Topology | None) -> Iterator[tuple[Sized, int]]:
         """Yield sizes to look at before one that holds is taken: half-way down to one that missed; of none, one
-        instance fewer, where the closed form is in doubt.
+        instance fewer, where the closed form is in doubt and that would be the best plan.
         """
         layout, topology = sized.layout, sized.topology
         if below is not None:
@@ -192,6 +192,8 @@ class Search:
         x, y = topology.prefill, topology.decode
         for fewer in (Topology(x - 1, y), *((Topology(x, y - 1),) if y else ())):
             if fewer.prefill < least or (y and fewer.decode < least) or self.trials.known(layout, fewer):
+                continue
+            if self.found.plans and self.cost(layout, fewer) >= self.key(self.found.plans[0].sized).cost:
                 continue
             one = self._at(layout, fewer)
             if one.attained >= doubtful:
