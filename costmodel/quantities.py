@@ -331,7 +331,7 @@ TERMS: dict[str, tuple[str, str, str]] = {
         "",
         "stretch + stalls, less prefixes computed again: what prefills and decodes cost each other in shared steps",
     ),
-    "prefix computed again": (
+    "recomputed prefix": (
         "second",
         "",
         "the part of stretch that computes, alone, a prefix that the ideal has cached and the instance did not find",

@@ -246,7 +246,10 @@ def test_explain_knows_terms_and_parameters(words: list[str], name: str, unit: s
 
 
 def test_every_account_of_the_ledger_has_a_term_in_seconds() -> None:
-    accounts = {key.removesuffix("_s") for key in (*ACCOUNTS, "ideal_s", *(key for _, key in GROUPS))}
+    accounts = {
+        key.removesuffix("_s").replace("_", " ")
+        for key in (*ACCOUNTS, "ideal_s", *(key for _, key in GROUPS))
+    }
     assert len(accounts) >= 14 and accounts | {"splitting"} <= TERMS.keys()
     assert {TERMS[account][0] for account in accounts | {"splitting"}} == {"second"}
 
