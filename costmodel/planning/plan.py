@@ -75,7 +75,7 @@ class _Planning:
         reason = None if best else self._infeasible(outcome)
         facts = self._facts()
         told = tuple(
-            Plan(**_typed(plan_fields(facts, held, self._name(number, held), by, room)))
+            Plan(**plan_fields(facts, held, self._name(number, held), by, room))
             for number, ((held, by), room) in enumerate(zip(plans, rooms), 1)
         )
         bands = Bands(facts, search, best) if best else None
@@ -213,7 +213,7 @@ class _Planning:
             max_gpus=options.max_gpus,
             plans=plans,
             band=band,
-            **_typed(vars(margin)),
+            **vars(margin),
             pareto=pareto,
             binding=rows,
             changes=changes,
@@ -223,10 +223,6 @@ class _Planning:
             replays=self.trials.count,
             about=about(self._facts(), best),
         )
-
-
-def _typed(fields: Mapping[str, object]) -> dict[str, Any]:
-    return dict(fields)
 
 
 def _pareto(plans: Sequence[Plan]) -> tuple[str, ...]:

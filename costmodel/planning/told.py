@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..evaluate.attained import Shares
 from ..inputs.flags import Decided, engine_settings
@@ -39,7 +40,7 @@ class Facts:
     kv_dtype: str | None
 
 
-def plan_fields(facts: Facts, held: Held, name: str, found_by: str, room: Headroom) -> dict[str, object]:
+def plan_fields(facts: Facts, held: Held, name: str, found_by: str, room: Headroom) -> dict[str, Any]:
     """Return the fields of a plan; ``room``: what it carries beyond the given rate."""
     layout, topology = held.sized.layout, held.sized.topology
     shares, trial = facts.closed.shares(layout, topology), held.trial
@@ -152,7 +153,7 @@ def _decided(facts: Facts, layout: Layout, topology: Topology) -> Decided:
     )
 
 
-def _rates(facts: Facts, held: Held, room: Headroom) -> dict[str, object]:
+def _rates(facts: Facts, held: Held, room: Headroom) -> dict[str, Any]:
     rate = None if room.factor is None else facts.workload.rate * room.factor
     return {
         "goodput_per_gpu_per_s": None if rate is None else rate / held.sized.layout.gpus(held.sized.topology),
